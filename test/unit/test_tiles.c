@@ -1,6 +1,6 @@
 /* Matrix products and convolutions on a GPU by kernels of our own (codegen_cuda/product.c): the bits of the evaluator, in every dtype and layout; and
  * which products they compute. The driver, NVRTC and cuBLASLt are those of test/fake, unless LD_LIBRARY_PATH names the real ones. */
-#include "test/kit.h"
+#include "test/unit/layouts.h"
 
 #include <math.h>
 
@@ -9,7 +9,7 @@
 static const tj_dtype every[] = { TJ_F32, TJ_F64, TJ_F16, TJ_BF16, TJ_I32, TJ_I64, TJ_I16, TJ_I8, TJ_U8 };
 
 /* ---- a function on the evaluator and on a GPU ---- */
-enum { OUTS = 20, INS = 3, AXES = 6 };
+enum { OUTS = LAYOUTS, INS = 3, AXES = 6 };
 typedef struct task {
 	tj_body *body;
 	void *self;
@@ -180,40 +180,12 @@ static void sizes_are_arguments(void **s)
 }
 
 /* ---- layouts ---- */
-static void layouts_body(tj_tensor **out, tj_tensor *const *in, void *self)
-{
-	tj_tensor *a = in[0], *b = in[1]; /* [4,6,8] and [4,8,6] */
-	tj_tensor *a0 = tj_reshape(tj_slice(a, 0, 0, 1, 1), TJ_SHAPE(6, 8)), *b0 = tj_reshape(tj_slice(b, 0, 1, 2, 1), TJ_SHAPE(8, 6));
-	tj_tensor *v = tj_reshape(tj_slice(a0, 0, 1, 2, 1), TJ_SHAPE(8)), *a4 = tj_reshape(a, TJ_SHAPE(2, 2, 6, 8));
-	(void)self;
-	out[0] = tj_matmul(a, b);
-	out[1] = tj_matmul(a, b0); /* batches of a as rows */
-	out[2] = tj_matmul(a0, b);
-	out[3] = tj_matmul(tj_transpose(b, 1, 2), tj_transpose(a, 1, 2));
-	out[4] = tj_matmul(tj_slice(a, 2, 2, 8, 1), tj_slice(b, 1, 2, 8, 1));
-	out[5] = tj_matmul(tj_slice(a, 1, 0, 6, 2), b);
-	out[6] = tj_matmul(tj_slice(a, 2, 0, 8, 2), tj_slice(b, 1, 0, 8, 2));
-	out[7] = tj_matmul(tj_flip(a, TJ_AXES(0)), b);
-	out[8] = tj_matmul(tj_unsqueeze(a, 1), tj_unsqueeze(b, 0)); /* [4,4,6,6] */
-	out[9] = tj_matmul(v, b);
-	out[10] = tj_matmul(a, v);
-	out[11] = tj_matmul(v, v);
-	out[12] = tj_matmul(tj_flip(a, TJ_AXES(2)), b);
-	out[13] = tj_matmul(tj_expand(a0, TJ_SHAPE(4, 6, 8)), tj_transpose(tj_transpose(b, 0, 1), 0, 1));
-	out[14] = tj_matmul(tj_permute(a, TJ_AXES(1, 0, 2)), b0);
-	out[15] = tj_transpose(tj_matmul(a0, b0), 0, 1);
-	out[16] = tj_matmul(tj_reshape(a, TJ_SHAPE(2, 1, 2, 1, 6, 8)), tj_reshape(b, TJ_SHAPE(1, 2, 1, 2, 8, 6)));
-	out[17] = tj_matmul(tj_permute(a4, TJ_AXES(1, 0, 2, 3)), b0);
-	out[18] = tj_matmul(tj_expand(tj_unsqueeze(v, 0), TJ_SHAPE(6, 8)), b);
-	out[19] = tj_matmul(a, tj_expand(tj_unsqueeze(v, 1), TJ_SHAPE(8, 5)));
-}
-
 static void layouts(void **s)
 {
 	(void)s;
 	NEED_GPU();
 	for (size_t t = 0; t < sizeof every / sizeof *every; t++)
-		same("layouts", (task){ .body = layouts_body, .nin = 2, .nout = 20, .dtype = every[t], .dim = { { 4, 6, 8, -1 }, { 4, 8, 6, -1 } }, .products = TJ_PRODUCTS_OWN }, 15);
+		same("layouts", (task){ .body = layouts_body, .nin = 2, .nout = LAYOUTS, .dtype = every[t], .dim = { { 4, 6, 8, -1 }, { 4, 8, 6, -1 } }, .products = TJ_PRODUCTS_OWN }, 15);
 }
 
 /* Plain ops on what a product reads, and what follows it: all one kernel. */

@@ -76,6 +76,13 @@ static bool fill_blocks(const cg *c, int columns)
 	return !lo_is_sym(last) && !lo_is_sym(block) && last % columns == 0 && block % columns == 0;
 }
 
+/* With known sizes: some panels of so many columns are whole in each block. */
+static bool known_panels(const cg *c, int columns)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1], block = c->s->block;
+	return !lo_is_sym(last) && !lo_is_sym(block) && last >= columns && block >= columns;
+}
+
 /* Tiles of this many columns read a part of a stored panel, or some panels that are all there. */
 static bool fits_panels(const cg *c, int columns)
 {
@@ -117,10 +124,16 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1) return LO_NOREF;
 			found = i;
 		}
-	const bool whole = !p->x.strips && cg_known_rows(c) && (p->across || p->bytes || fill_blocks(c, p->width));
-	if (!whole || found == LO_NOREF || p->one_chunk || p->x.row < 0) return whole ? found : LO_NOREF;
-	const int64_t pitch = k->index.v[k->ins.v[found].index].coef[p->x.row]; /* sums a page apart would leave the first cache from chunk to chunk */
-	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0 ? LO_NOREF : found;
+	const bool whole = !p->x.strips && cg_known_rows(c) && (p->across || p->bytes || known_panels(c, p->width));
+	return whole ? found : LO_NOREF;
+}
+
+/* Sums that lie a page apart would leave the first cache from chunk to chunk. */
+static bool is_late(const cg *c, const struct cg_product *p)
+{
+	if (p->direct == LO_NOREF || p->one_chunk || p->across || p->x.row < 0) return false;
+	const int64_t pitch = c->k->index.v[c->k->ins.v[p->direct].index].coef[p->x.row];
+	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0;
 }
 
 /* Few columns read any rows in place whose distance is a part of the text. */
@@ -132,6 +145,13 @@ static bool reads_rows(const cg *c, const struct cg_product *p)
 	if (p->x.reads_rows) return cg_known_rows(c) && !cg_computes(c, 0);
 	return cg_known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef) &&
 	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
+}
+
+/* Plain rows are copied as they are: nothing is transposed, and tiles can do it. */
+static bool has_rows_apart(const cg *c, const struct cg_product *p)
+{
+	if (p->rows_in_place || p->across || p->bytes || p->x.strips || p->pairs || p->steps > 1 || p->x.row < 0) return false;
+	return !cg_computes(c, 0) && !cg_is_grouped(c, 0) && cg_r_step(c, 0) == 1;
 }
 
 /* With known sizes: a block has a last panel of which one vector is enough. */
@@ -185,11 +205,18 @@ bool cg_find_product(cg *c)
 	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * LO_BYTE_WORDS : lo_word_chunk(p->ordered ? LO_TURNED : p->pairs ? LO_PAIRS : LO_SINGLE);
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
 	p->direct = find_direct(c, p);
+	p->late = is_late(c, p);
+	if (p->late && p->bytes) p->late = false, p->direct = LO_NOREF;
+	p->partly = p->direct != LO_NOREF && !p->across && !p->bytes && !fill_blocks(c, p->width);
 	p->rows_in_place = reads_rows(c, p);
+	p->rows_apart = has_rows_apart(c, p);
+	p->copies_rows = p->rows_apart && cg_known_rows(c) && !lo_is_sym(c->k->red) && c->k->red > 0 && c->k->red % p->w == 0; /* whole vectors */
 	p->ragged = p->across && !fill_blocks(c, p->width);
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
 	const bool few = !p->ordered && (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
 	p->copies = !few && !p->across && !x.panels && !x.strips && p->steps == 1 && (x.adjacent || (x.windows && cg_items_adjacent(c, 1))) && reads && cg_known_rows(c);
+	p->packs_rows = !p->rows_in_place && !p->copies_rows;
+	p->one_tile = p->copies && p->copies_rows && x.adjacent && !cg_computes(c, 1); /* columns and their copy are read alike */
 	p->lone = x.panels || few || p->across || p->copies;
 	p->in_place = !p->across && (p->lone || (x.adjacent && !cg_computes(c, 1)));
 	p->columns_computed = (!p->lone || p->copies || x.words) && !x.strips;

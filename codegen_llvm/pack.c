@@ -3,6 +3,7 @@
  *   items adjacent in memory       pack_along     row by row of r: all panels of a row are read in sequence
  *   steps of r adjacent            pack_across    a few items at a time, transposed in registers
  *   neither                        pack_singly
+ *   rows that lie as rows do       cg_pack_apart
  *
  * Packed items that are absent repeat the last one, or are 0; their sums are never stored. */
 #include "codegen_llvm/product.h"
@@ -227,6 +228,22 @@ static void pack_singly(cg *c, int o, int width)
 	cg_close(c, &i);
 	cg_close(c, &k);
 	cg_close(c, &j);
+}
+
+void cg_pack_apart(cg *c)
+{
+	enum { AHEAD = 4 }; /* rows; distance of prefetches */
+	const struct cg_product *p = c->product;
+	cg_loop i = cg_open(c, "i", cg_int(0), cg_int(p->most), cg_int(1), false);
+	const cg_str row = cg_least(c, i.i, cg_op(c, "sub", cg_fmt("%%n"), cg_int(1)));
+	const cg_str from = cg_elem(c, p->t, cg_fmt("%%from"), cg_op(c, "mul", row, cg_fmt("%%si"))), to = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "mul", i.i, cg_int(LO_ROW_ROOM)));
+	const cg_str far = cg_elem(c, p->t, from, cg_op(c, "mul", cg_fmt("%%si"), cg_int(AHEAD)));
+	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(p->w), false);
+	const cg_str mask = cg_first_lanes(c, cg_op(c, "sub", cg_fmt("%%nk"), k.i), p->w);
+	cg_prefetch(c, cg_elem(c, p->t, far, k.i), 0);
+	cg_write(c, p->t, p->w, cg_read_some(c, p->t, p->w, cg_elem(c, p->t, from, k.i), mask), cg_elem(c, p->t, to, k.i));
+	cg_close(c, &k);
+	cg_close(c, &i);
 }
 
 void cg_pack(cg *c, int o, int width)

@@ -2,7 +2,7 @@
  *
  *   for each unit: a block of the result, rows x columns
  *     for each chunk of r:
- *       pack the rows          by tiles of `most` rows:       [r][most]
+ *       pack the rows          by tiles of `most` rows:       [r][most], or as rows; maybe by the tiles of the first panel
  *       pack the columns       by panels of `width` columns:  [r][width]
  *       for each panel, for each tile: the sums of tile x panel in registers, over the chunk; then added to those of the block
  *     for each row of the block: the point sections, whose vectors load the sums
@@ -23,6 +23,7 @@ typedef struct unit {
 	cg_str a, b;                        /* first element of the rows, and of the columns, at r = 0 */
 	cg_str packed, panels;              /* scratch memory: packed rows; packed columns, or the strip's sums of a chunk */
 	cg_str sums, pitch;                 /* of the block: in scratch memory, or the result itself */
+	cg_str out, out_pitch;              /* partly, late: the result, for whole panels in the last chunk */
 	cg_str fit[2];                      /* pairs.c: of the packed rows and columns of a chunk */
 } unit;
 
@@ -79,7 +80,7 @@ static unit put_unit(cg *c)
 	u.a = first_element(c, &k->ins.v[p->x.load[0]], u.row0, u.lo);
 	if (!p->x.panels) u.b = first_element(c, &k->ins.v[p->x.load[1]], u.row0, u.lo);
 	put_operands(c, &u);
-	const cg_num up = cg_mul(c, cg_add(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(1)), cg_lit(LO_TILE_ROWS * IR_CHAIN));
+	const cg_num up = cg_mul(c, cg_add(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(1)), cg_lit(LO_TILE_ROWS * LO_ROW_ROOM));
 	u.packed = cg_fmt("%%scratch");
 	u.panels = cg_elem(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
 	for (int o = 0; p->ordered && o < 2; o++) u.fit[o] = cg_elem(c, TJ_I16, u.panels, cg_int(o - 2)); /* the last bytes of what lies between the two */
@@ -88,8 +89,9 @@ static unit put_unit(cg *c)
 	u.pitch = p->pitch.s;
 	if (p->direct == LO_NOREF) return u;
 	const lo_ins *out = &k->ins.v[p->direct];
-	u.sums = first_element(c, out, u.row0, u.lo);
-	u.pitch = p->x.row < 0 ? cg_int(0) : cg_int(k->index.v[out->index].coef[p->x.row]);
+	u.out = first_element(c, out, u.row0, u.lo);
+	u.out_pitch = p->x.row < 0 ? cg_int(0) : cg_int(k->index.v[out->index].coef[p->x.row]);
+	if (!p->partly && !p->late) u.sums = u.out, u.pitch = u.out_pitch;
 	return u;
 }
 
@@ -132,7 +134,7 @@ static void call_tile(cg *c, const cg_str *name, cg_str q, const char *arguments
 	cg_label(c, cg_fmt("tiled%u", id));
 }
 
-typedef struct part { cg_str k, nk, first, fits; } part; /* a chunk of r: its first r, their number, whether it is the first one; cg_fits() */
+typedef struct part { cg_str k, nk, first, last, fits; } part; /* a chunk of r: its first r, their number, whether it is the first one, the last one; cg_fits() */
 typedef struct plan { cg_str rows, n, full, packs; } plan; /* rows of a tile; number of tiles; how many come before those that have a row less; whether all columns are packed */
 typedef struct tile { cg_str row, n; } tile;         /* its first row, how many it has */
 typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r (stored panels: to the next one) */
@@ -207,39 +209,52 @@ static tile tile_at(cg *c, const unit *u, const plan *t, cg_str i)
 	return x;
 }
 
+/* Where the rows of tile i are packed. */
+static cg_str packed_rows(cg *c, const unit *u, cg_str i)
+{
+	const struct cg_product *p = c->product;
+	return cg_elem(c, p->t, u->packed, cg_op(c, "mul", i, cg_int((int64_t)LO_ROW_ROOM * p->most)));
+}
+
+/* Calls one of the tiles in `name` and goes on at label done%id, if `is` has this value. */
+static void call_if(cg *c, cg_str is, bool value, const char *label, unsigned id, const cg_str *name, cg_str q, const char *arguments)
+{
+	const cg_str call = cg_fmt("%s%u", label, id), skip = cg_fmt("%s.not%u", label, id);
+	rt_putf(c->out, "  br i1 %s, label %%%s, label %%%s\n", is.s, value ? call.s : skip.s, value ? skip.s : call.s);
+	cg_label(c, call);
+	call_tile(c, name, q, arguments);
+	rt_putf(c->out, "  br label %%done%u\n", id);
+	cg_label(c, skip);
+}
+
+static cg_str sums_at(cg *c, cg_str sums, cg_str pitch, cg_str row, cg_str column) { return cg_elem(c, c->product->t, sums, cg_op(c, "add", column, cg_op(c, "mul", row, pitch))); }
+
 /* Tile number i, against a panel. copy: where it writes the columns, which it reads as they lie; NULL: nowhere. */
 static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const panel *y, cg_str i, const cg_str *copy)
 {
 	const struct cg_product *p = c->product;
 	const tile at = tile_at(c, u, t, i);
-	const cg_str row = at.row, n = cg_known_rows(c) ? at.n : t->rows; /* without known rows, tiles round up: then rows are packed, and sums have room */
-	cg_str x;
-	if (p->rows_in_place) x = operand_at(c, u, 0, row, k->k);
-	else x = cg_elem(c, p->t, u->packed, cg_op(c, "mul", i, cg_int((int64_t)IR_CHAIN * p->most)));
-	cg_str sums = cg_elem(c, p->t, u->sums, cg_op(c, "add", y->j, cg_op(c, "mul", row, u->pitch)));
+	const cg_str n = cg_known_rows(c) ? at.n : t->rows; /* without known rows, tiles round up: then rows are packed, and sums have room */
+	const cg_str there = operand_at(c, u, 0, at.row, k->k), x = p->rows_in_place ? there : packed_rows(c, u, i), row = cg_int(cg_item_step(c, 0));
+	const cg_str before = sums_at(c, u->sums, u->pitch, at.row, y->j);
+	cg_str sums = before, pitch = u->pitch;
+	if (p->partly || p->late) {
+		const cg_str whole = cg_cmp(c, "sge", cg_op(c, "sub", u->columns, y->j), cg_int(p->width)), now = p->late ? cg_choose(c, whole, "i1", k->last, cg_fmt("false")) : whole;
+		sums = cg_choose(c, now, "ptr", sums_at(c, u->out, u->out_pitch, at.row, y->j), before);
+		pitch = cg_choose(c, now, "i64", u->out_pitch, u->pitch);
+	}
 	rt_text arguments = { 0 };
 	const unsigned id = ++c->tmp;
-	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, k->nk.s, sums.s, u->pitch.s, k->first.s);
-	if (cg_row_is_argument(p)) rt_putf(&arguments, ", i64 %s", cg_int(cg_item_step(c, 0)).s);
-	if (copy) rt_putf(&arguments, ", ptr %s", copy->s);
+	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, k->nk.s, sums.s, pitch.s, k->first.s);
+	if (cg_row_is_argument(p)) rt_putf(&arguments, ", i64 %s", row.s);
+	if (p->late) rt_putf(&arguments, ", ptr %s, i64 %s", before.s, u->pitch.s);
+	if (p->copies_rows) rt_putf(&arguments, ", i64 %s, ptr %s", row.s, cg_choose(c, cg_cmp(c, "eq", y->j, cg_int(0)), "ptr", there, cg_fmt("null")).s);
+	if (copy || p->one_tile) rt_putf(&arguments, ", ptr %s", copy ? copy->s : "null");
 	if (copy || !p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
-	if (p->ordered) {
-		rt_putf(c->out, "  br i1 %s, label %%pairs%u, label %%apart%u\n", k->fits.s, id, id);
-		cg_label(c, cg_fmt("apart%u", id));
-		call_tile(c, p->apart_tile, n, rt_str(&arguments));
-		rt_putf(c->out, "  br label %%both%u\n", id);
-		cg_label(c, cg_fmt("pairs%u", id));
-	}
-	if (p->narrow && !copy) {
-		cg_str few = cg_cmp(c, "sle", cg_op(c, "sub", u->columns, y->j), cg_int(p->w));
-		rt_putf(c->out, "  br i1 %s, label %%narrow%u, label %%wide%u\n", few.s, id, id);
-		cg_label(c, cg_fmt("narrow%u", id));
-		call_tile(c, p->narrow_tile, n, rt_str(&arguments));
-		rt_putf(c->out, "  br label %%both%u\n", id);
-		cg_label(c, cg_fmt("wide%u", id));
-	}
-	call_tile(c, copy ? p->copy_tile : p->tile, n, rt_str(&arguments));
-	if ((p->narrow && !copy) || p->ordered) cg_jump(c, cg_fmt("both%u", id));
+	if (p->ordered) call_if(c, k->fits, false, "apart", id, p->apart_tile, n, rt_str(&arguments));
+	if (p->narrow && !copy) call_if(c, cg_cmp(c, "sle", cg_op(c, "sub", u->columns, y->j), cg_int(p->w)), true, "narrow", id, p->narrow_tile, n, rt_str(&arguments));
+	call_tile(c, copy && !p->one_tile ? p->copy_tile : p->tile, n, rt_str(&arguments));
+	cg_jump(c, cg_fmt("done%u", id));
 	c->oom |= arguments.oom;
 	rt_text_free(&arguments);
 }
@@ -266,12 +281,10 @@ static panel copy_panel(cg *c, const unit *u, const part *k, const plan *t, cg_s
 
 static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
 {
-	const struct cg_product *p = c->product;
 	cg_loop i = cg_open(c, "t", cg_int(0), t->n, cg_int(1), false);
 	const cg_str number = cg_hide(c, i.i);
 	const tile x = tile_at(c, u, t, number);
-	cg_str to = cg_elem(c, p->t, u->packed, cg_op(c, "mul", number, cg_int((int64_t)IR_CHAIN * p->most)));
-	call_pack(c, u, 0, to, x.row, x.n, k);
+	call_pack(c, u, 0, packed_rows(c, u, number), x.row, x.n, k);
 	cg_close(c, &i);
 }
 
@@ -295,8 +308,9 @@ static void put_tiles(cg *c, const unit *u)
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(p->chunk), false);
 	const cg_str first = cg_hide(c, r.i); /* of what does not take long LLVM need not find a quicker form: that takes long */
 	part k = { .k = first, .nk = cg_least(c, cg_op(c, "sub", red.s, first), cg_int(p->chunk)), .first = cg_cmp(c, "eq", first, cg_int(0)) };
+	k.last = cg_cmp(c, "sle", cg_op(c, "sub", red.s, first), cg_int(p->chunk));
 	for (int o = 0; p->ordered && o < (p->x.words ? 1 : 2); o++) cg_write(c, TJ_I16, 1, cg_int(-1), u->fit[o]);
-	if (!p->rows_in_place) pack_rows(c, u, &k, &t);
+	if (p->packs_rows) pack_rows(c, u, &k, &t);
 	if (!p->lone) pack_columns(c, u, &k, &t);
 	if (p->ordered) k.fits = cg_fits(c, u->fit[0], p->x.words ? cg_elem(c, p->yt, first_panel(c, &k), cg_op(c, "sub", panel_size(c, &k), cg_int(p->panel))) : u->fit[1]);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
@@ -397,8 +411,8 @@ static void put_strips(cg *c, const unit *u)
 }
 
 /* ---- the rest of the kernel ---- */
-/* The point sections, row by row. */
-static void put_rows(cg *c, const unit *u, cg_span span)
+/* The point sections, row by row, from column lo of the block on. */
+static void put_rows(cg *c, const unit *u, cg_str lo, cg_span span)
 {
 	struct cg_product *p = c->product;
 	cg_loop row = cg_open(c, "row", cg_int(0), u->rows, cg_int(1), false);
@@ -406,7 +420,7 @@ static void put_rows(cg *c, const unit *u, cg_span span)
 	if (p->x.row >= 0) rt_putf(c->out, "  %%d%d = add i64 %s, %s\n", p->x.row, u->row0.s, i.s);
 	c->sums = cg_elem(c, p->t, u->sums, cg_op(c, "mul", i, u->pitch));
 	c->sums_lo = u->lo;
-	cg_row(c, u->lo, u->hi, span);
+	cg_row(c, cg_op(c, "add", u->lo, lo), u->hi, span);
 	cg_close(c, &row);
 }
 
@@ -425,6 +439,7 @@ static cg_str put_pack(cg *c, int o, int width)
 	if (p->bytes) cg_pack_bytes(c);
 	else if (p->pairs && !(o && p->lone)) cg_pack_pairs(c, o, width);
 	else if (p->steps > 1 && !p->pairs) cg_pack_words(c, o, width);
+	else if (!o && p->rows_apart) cg_pack_apart(c);
 	else cg_pack(c, o, width);
 	cg_close_fit(c);
 	return cg_end_own(c);
@@ -455,7 +470,7 @@ static void put_functions(cg *c)
 		p->strip_step = cg_put_strip(c, 1);
 		return;
 	}
-	if (!p->rows_in_place) p->pack[0] = put_pack(c, 0, p->most);
+	if (p->packs_rows) p->pack[0] = put_pack(c, 0, p->most);
 	if (p->across) {
 		p->tile[0] = cg_put_across(c, p->most, asks_panels(c, RT_THIRD_CACHE));
 		return;
@@ -465,7 +480,7 @@ static void put_functions(cg *c)
 		p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_PLAIN_TILE);
 		if (p->narrow) p->narrow_tile[i] = cg_put_tile(c, p->rows[i], 1, CG_PLAIN_TILE);
 		if (p->ordered) p->apart_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_APART_TILE);
-		if (p->copies) p->copy_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_COPY_TILE);
+		if (p->copies && !p->one_tile) p->copy_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_COPY_TILE);
 	}
 }
 
@@ -479,5 +494,6 @@ void cg_along_product(cg *c, cg_span span)
 	else if (p->x.strips) put_strips(c, &u);
 	else if (p->across) put_across(c, &u);
 	else put_tiles(c, &u);
-	if (p->direct == LO_NOREF) put_rows(c, &u, span);
+	if (p->direct == LO_NOREF) put_rows(c, &u, cg_int(0), span);
+	else if (p->partly) put_rows(c, &u, cg_op(c, "sub", u.columns, cg_op(c, "urem", u.columns, cg_int(p->width))), (cg_span){ p->width > c->lanes, true, true, true });
 }

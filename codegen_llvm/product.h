@@ -53,11 +53,17 @@ struct cg_product {
 	int most;               /* rows of the largest tile */
 	int rows[CG_MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
 	bool rows_in_place;     /* rows are not packed */
+	bool rows_apart;        /* packed rows lie as rows do, LO_ROW_ROOM elements from one to the next */
+	bool copies_rows;       /* rows_apart: the tiles of a block's first panel copy them, for themselves and for those of the other panels */
+	bool packs_rows;        /* rows are packed beforehand */
 	bool in_place;          /* whole panels of columns are read in place where rows are few */
-	uint32_t direct;        /* the store that is all that the point sections do: tiles write there; LO_NOREF: none */
+	uint32_t direct;        /* the store that is all that the point sections do: tiles write whole panels there; LO_NOREF: none */
+	bool partly;            /* direct, but blocks have a panel that is not whole */
+	bool late;              /* direct, but only in the last chunk */
 	bool narrow;            /* the last panel may have one vector of columns alone */
 	bool lone;              /* never more than one panel of columns is packed at a time */
 	bool copies;            /* lone: the first tile of a whole panel copies its columns for the others */
+	bool one_tile;          /* copies_rows and copies: one function does it all; else another one copies columns */
 	bool unpacked;          /* columns are never packed */
 	bool across;            /* tiles transpose columns (across.c) */
 	bool ragged;            /* across: the last panel of a block may lack columns */
@@ -105,6 +111,7 @@ void cg_put_items(cg *c, int o, cg_str first, int n, cg_str last, cg_str *number
 /* The body of the function that packs n items (rows or columns) of operand o, nk steps of r: panels [nk][width], LO_TILE_PANEL * width
  * elements from one to the next. si, sk: elements from item to item, and from r to r. Rows come one panel at a time. */
 void cg_pack(cg *c, int o, int width);
+void cg_pack_apart(cg *c);                                /* the same of rows, for rows_apart: of one tile */
 void cg_turn_square(cg *c, tj_dtype t, int w, cg_str *v); /* w vectors, each w steps of r of one item, become w steps of the items */
 /* Vectors of w steps of r of one item each, `items` of them, become items side by side, at p, p + width and so on. 16 bytes of items at a
  * time, or a vector of them, which writes each line of the packed operand once. */

@@ -46,7 +46,7 @@ static void put_row_addresses(cg *c, int rows, const cg_str *stride, cg_str *x)
 	if (cg_row_is_argument(p)) rt_putf(c->out, "  %s = call ptr asm sideeffect \"\", \"=r,0\"(ptr %%xa)\n", (base = cg_tmp(c)).s);
 	for (int i = 0; i < rows; i++) {
 		if (!cg_row_is_argument(p)) {
-			x[i] = cg_elem(c, p->t, base, cg_int(i));
+			x[i] = cg_elem(c, p->t, base, cg_int(p->rows_apart ? i * LO_ROW_ROOM : i));
 			continue;
 		}
 		if (i == CG_MULTIPLES) base = cg_elem(c, TJ_I8, base, cg_op(c, "shl", stride[0], cg_int(3)));
@@ -54,7 +54,7 @@ static void put_row_addresses(cg *c, int rows, const cg_str *stride, cg_str *x)
 	}
 }
 
-/* Sums of a later chunk are added to those of the tile. The first chunk's are added to -0.0, which changes none of them: a choice for each
+/* Sums of a later chunk are added to those of the tile, which may lie elsewhere (%before). The first chunk's are added to -0.0, which changes none of them: a choice for each
  * vector would take LLVM several times as long. */
 static void open_sums(cg *c, int vecs)
 {
@@ -63,7 +63,8 @@ static void open_sums(cg *c, int vecs)
 	rt_putf(c->out, "  %%none = alloca [%d x %s], align %d\n", vecs * p->w, cg_type(p->t, 1).s, RT_LINE);
 	for (int v = 0; v < vecs; v++)
 		cg_write(c, p->t, p->w, cg_literal(p->t, lo_identity(LO_RED_ADD, p->t), p->w), cg_elem(c, p->t, cg_fmt("%%none"), cg_int((int64_t)v * p->w)));
-	rt_puts(c->out, "  %old = select i1 %first, ptr %none, ptr %sums\n  %old.pitch = select i1 %first, i64 0, i64 %pitch\n");
+	const char *const before = p->late ? "%before" : "%sums", *const pitch = p->late ? "%before.pitch" : "%pitch";
+	rt_putf(c->out, "  %%old = select i1 %%first, ptr %%none, ptr %s\n  %%old.pitch = select i1 %%first, i64 0, i64 %s\n", before, pitch);
 }
 
 /* The sums %e0 .. of the chunk. */
@@ -91,8 +92,60 @@ typedef struct tile {
 	cg_str y[CG_MOST_VECS], lower[CG_MOST_VECS]; /* columns of the step; CG_APART_TILE: the first steps of their words, and the second ones */
 } tile;
 
+/* copies_rows: the vector of row r, from step k on, goes to its place among the packed rows. */
+static void copy_vector(cg *c, cg_str r, cg_str k)
+{
+	const struct cg_product *p = c->product;
+	const cg_str from = cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%from"), cg_op(c, "mul", r, cg_fmt("%%row"))), k);
+	cg_write(c, p->t, p->w, cg_read(c, p->t, p->w, from), cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", r, cg_int(LO_ROW_ROOM))), k));
+}
+
+/* What follows, up to end_copy(), is done if the tile copies: %from, or %copy, is not NULL. */
+static void begin_copy(cg *c, const char *pointer, const char *label)
+{
+	const cg_str some = cg_tmp(c);
+	rt_putf(c->out, "  %s = icmp ne ptr %s, null\n  br i1 %s, label %%%s, label %%%s.done\n", some.s, pointer, some.s, label, label);
+	cg_label(c, cg_fmt("%s", label));
+}
+
+static void end_copy(cg *c, const char *label) { cg_jump(c, cg_fmt("%s.done", label)); }
+
+static void copy_first(cg *c, int rows)
+{
+	begin_copy(c, "%from", "begin");
+	for (int i = 0; i < rows; i++) copy_vector(c, cg_int(i), cg_int(0));
+	end_copy(c, "begin");
+}
+
+/* While w steps are multiplied, the vectors of the next w steps are copied, one row or two at a step; and the same steps of the next tile's
+ * rows are prefetched. So rows that come from memory are waited for while the tile multiplies. */
+static void copy_next(cg *c, int rows)
+{
+	const struct cg_product *p = c->product;
+	begin_copy(c, "%from", "next");
+	const cg_str within = cg_op(c, "and", cg_fmt("%%k"), cg_int(p->w - 1)), here = cg_op(c, "sub", cg_fmt("%%k"), within);
+	const cg_str next = cg_least(c, cg_op(c, "add", here, cg_int(p->w)), cg_op(c, "sub", cg_fmt("%%nk"), cg_int(p->w)));
+	for (int i = 0; i < rows; i += p->w) {
+		const cg_str r = cg_least(c, cg_op(c, "add", within, cg_int(i)), cg_int(rows - 1));
+		copy_vector(c, r, next);
+		cg_prefetch(c, cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%from"), cg_op(c, "mul", cg_op(c, "add", r, cg_int(rows)), cg_fmt("%%row"))), here), 0);
+	}
+	end_copy(c, "next");
+}
+
 /* Columns that are not packed, two steps at a time. */
 static bool reads_pairs(const struct cg_product *p) { return p->pairs && p->lone && !p->x.panels; }
+
+static bool may_copy(const struct cg_product *p, cg_tile how) { return how == CG_COPY_TILE || p->one_tile; }
+
+static void copy_columns(cg *c, const tile *t)
+{
+	const struct cg_product *p = c->product;
+	if (p->one_tile) begin_copy(c, "%copy", "columns");
+	const cg_str to = cg_elem(c, p->t, cg_fmt("%%copy"), cg_op(c, "mul", cg_fmt("%%k"), cg_int((int64_t)t->vecs * p->w)));
+	for (int v = 0; v < t->vecs; v++) cg_write(c, p->t, p->w, t->y[v], cg_elem(c, p->t, to, cg_int((int64_t)v * p->w)));
+	if (p->one_tile) end_copy(c, "columns");
+}
 
 static void put_columns(cg *c, tile *t)
 {
@@ -100,9 +153,8 @@ static void put_columns(cg *c, tile *t)
 	if (reads_pairs(p)) cg_pair_columns(c, t->vecs, column_at, t->y);
 	else for (int v = 0; v < t->vecs; v++) t->y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
 	for (int b = 0; t->vecs <= NEAR_VECS && b < t->vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
-	for (int v = 0; v < t->vecs; v++) {
-		if (t->how == CG_COPY_TILE) cg_write(c, p->t, p->w, t->y[v], cg_elem(c, p->t, cg_fmt("%%ca"), cg_int((int64_t)v * p->w)));
-		if (t->how != CG_APART_TILE) continue;
+	if (may_copy(p, t->how)) copy_columns(c, t);
+	for (int v = 0; t->how == CG_APART_TILE && v < t->vecs; v++) {
 		t->lower[v] = cg_half_of(c, t->y[v], false);
 		t->y[v] = cg_half_of(c, t->y[v], true);
 	}
@@ -140,24 +192,28 @@ static void put_steps(cg *c, tile *t, cg_str words, cg_str to_next, const cg_str
 	const struct cg_product *p = c->product;
 	const int n = t->rows * t->vecs;
 	const cg_str type = cg_type(p->t, p->w), one = cg_type(p->t, 1);
-	const int64_t step = p->rows_in_place ? cg_r_step(c, 0) : p->most; /* a literal; of words, if rows are */
+	const int64_t step = p->rows_in_place ? cg_r_step(c, 0) : p->rows_apart ? 1 : p->most; /* a literal; of words, if rows are */
 	rt_text body = { 0 }, *text = c->out;
+	if (p->copies_rows) copy_first(c, t->rows);
+	const cg_str before = c->block_label;
 	rt_putf(text, "  %%any = icmp sgt i64 %s, 0\n  br i1 %%any, label %%loop, label %%out\nloop:\n", words.s);
 	for (int i = 0; i < n; i++) t->sum[i] = cg_fmt("%%s%d", i);
 	c->out = &body;
+	cg_str latch = c->block_label = cg_fmt("loop");
+	if (p->copies_rows) copy_next(c, t->rows);
 	put_columns(c, t);
 	put_multiplies(c, t, stride);
+	latch = c->block_label;
 	c->out = text;
-	rt_puts(text, "  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]\n  %xa = phi ptr [ %x, %entry ], [ %xb, %loop ]\n  %ya = phi ptr [ %y, %entry ], [ %yb, %loop ]\n");
-	if (t->how == CG_COPY_TILE) rt_puts(text, "  %ca = phi ptr [ %copy, %entry ], [ %cb, %loop ]\n");
-	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%entry ], [ %s, %%loop ]\n", t->sum[i].s, type.s, from[i / t->vecs].s, t->next[i].s);
+	rt_putf(text, "  %%k = phi i64 [ 0, %%%s ], [ %%k.next, %%%s ]\n", before.s, latch.s);
+	rt_putf(text, "  %%xa = phi ptr [ %%x, %%%s ], [ %%xb, %%%s ]\n  %%ya = phi ptr [ %%y, %%%s ], [ %%yb, %%%s ]\n", before.s, latch.s, before.s, latch.s);
+	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", t->sum[i].s, type.s, from[i / t->vecs].s, before.s, t->next[i].s, latch.s);
 	rt_puts(text, rt_str(&body));
 	c->oom |= body.oom;
 	rt_text_free(&body);
 	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %s\n", one.s, cg_int(step).s, cg_mem_type(p->yt, 1).s, to_next.s);
-	if (t->how == CG_COPY_TILE) rt_putf(text, "  %%cb = getelementptr %s, ptr %%ca, i64 %d\n", one.s, t->vecs * p->w);
 	rt_putf(text, "  %%k.next = add i64 %%k, 1\n  %%more = icmp slt i64 %%k.next, %s\n  br i1 %%more, label %%loop, label %%out\nout:\n", words.s);
-	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%entry ], [ %s, %%loop ]\n", i, type.s, t->next[i].s);
+	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]\n", i, type.s, before.s, t->next[i].s, latch.s);
 }
 
 cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
@@ -168,7 +224,10 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 	rt_text parameters = { 0 };
 	rt_puts(&parameters, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	if (cg_row_is_argument(p)) rt_puts(&parameters, ", i64 %row");
-	if (how == CG_COPY_TILE) rt_puts(&parameters, ", ptr %copy"), cg_read_as_it_lies(c, true);
+	if (p->late) rt_puts(&parameters, ", ptr %before, i64 %before.pitch");
+	if (p->copies_rows) rt_puts(&parameters, ", i64 %row, ptr %from");
+	if (may_copy(p, how)) rt_puts(&parameters, ", ptr %copy");
+	if (how == CG_COPY_TILE) cg_read_as_it_lies(c, true);
 	if (!p->columns_computed) cg_put_parameters(c, 1, &parameters);
 	cg_begin_own(c, &parameters);
 	const cg_str words = cg_words(c, cg_fmt("%%nk")), each = p->x.panels ? cg_int(p->panel) : cg_fmt("%%step");

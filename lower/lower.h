@@ -236,6 +236,7 @@ bool lo_is_flat(const lo_kernel *k, uint32_t i);  /* no load with other steps th
 enum {
 	LO_TILE_ROWS = 12, LO_TILE_COLUMNS = 128, /* most rows of a tile, and columns of a panel: room is counted in multiples of these */
 	LO_TILE_PANEL = IR_CHAIN + 1, /* rows of a packed panel: if panels were a multiple of a page apart, their rows would share a set of the cache */
+	LO_ROW_ROOM = IR_CHAIN + 16, /* elements from row to row of packed rows that lie as rows: for the same reason */
 	LO_TILE_SLACK = 64
 };
 

@@ -222,7 +222,7 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 }
 
 /* ---- units ---- */
-enum { MOST_ROWS = 384, MOST_COLUMNS = 256, PACKED_ROWS = 288, PACKED_COLUMNS = 512, WIDE = 1536, STRIP = 2048, LONG_STRIP = 4096, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
+enum { MOST_ROWS = 384, MOST_COLUMNS = 512, WIDE = 1536, STRIP = 2048, LONG_STRIP = 4096, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t div_up(int64_t n, int64_t by) { return n > 0 ? (n - 1) / by + 1 : 0; }
@@ -275,12 +275,11 @@ static int64_t cost(const lo_tiles *x, const lo_kernel *k, int64_t m, int64_t n,
 /* Blocks are large, so that packing an operand is a small part of the work; but there are `few` or more of them, so that threads share them. */
 static blocks cut(const lo_tiles *x, const lo_kernel *k, int64_t m, int64_t n, int64_t outer, int64_t few, int threads)
 {
-	const int64_t most_rows = x->reads_rows ? MOST_ROWS : PACKED_ROWS;
-	const int64_t most = x->strips ? (x->bytes ? LONG_STRIP : STRIP) : m <= LO_TILE_ROWS && (x->adjacent || x->across) ? WIDE : x->reads_rows ? MOST_COLUMNS : PACKED_COLUMNS;
+	const int64_t most = x->strips ? (x->bytes ? LONG_STRIP : STRIP) : m <= LO_TILE_ROWS && (x->adjacent || x->across) ? WIDE : MOST_COLUMNS;
 	blocks best = { 0 };
 	few = div_up(few, outer);
 	for (int64_t down = 1; down <= (x->across ? 1 : few) && down <= m; down++) {
-		const int64_t rows = piece(m, div_up(m, most_rows) <= threads && down > 1 ? 1 : LO_TILE_ROWS, pieces(m, most_rows, down)), across = pieces(n, most, div_up(few, div_up(m, rows)));
+		const int64_t rows = piece(m, div_up(m, MOST_ROWS) <= threads && down > 1 ? 1 : LO_TILE_ROWS, pieces(m, MOST_ROWS, down)), across = pieces(n, most, div_up(few, div_up(m, rows)));
 		for (int more = 0; more < threads; more++) {
 			blocks b = { rows, piece(n, COLUMNS, across + more) };
 			if (most == WIDE && div_up(n, up(b.columns, LO_TILE_COLUMNS)) == div_up(n, b.columns)) b.columns = least(up(b.columns, LO_TILE_COLUMNS), n); /* whole panels, the widest that tiles have */
@@ -308,6 +307,6 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->rows = b.rows;
 	s->block = b.columns;
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
-	s->scratch = (size_t)((IR_CHAIN * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across && !x.bytes ? m * red : 0)) * size);
+	s->scratch = (size_t)((LO_ROW_ROOM * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across && !x.bytes ? m * red : 0)) * size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

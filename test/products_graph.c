@@ -58,6 +58,15 @@ static void limit(gen *G, prod_case *c, int64_t most)
 	}
 }
 
+/* Rows lie 2 or 4 KiB apart (f32), there are some tiles of them and some panels of columns: tiles copy what they read. */
+static void draw_apart(gen *G, prod_case *c)
+{
+	c->k = 512 * between(G, 1, 2);
+	c->m = between(G, 13, 60);
+	c->n = between(G, 97, 200);
+	c->nbatch = 0;
+}
+
 static void draw_sizes(gen *G, prod_case *c)
 {
 	int64_t roll = gen_below(G, 1000), most = roll < 250 ? 30000 : roll < 550 ? 400000 : roll < 880 ? 4000000 : 20000000;
@@ -71,6 +80,7 @@ static void draw_sizes(gen *G, prod_case *c)
 	for (int i = 0; i < c->nbatch; i++) c->batch[i] = gen_chance(G, 2) ? 0 : gen_chance(G, 10) ? between(G, 5, 17) : between(G, 1, 4);
 	c->heads = (int)between(G, 1, 4);
 	limit(G, c, most);
+	if (gen_chance(G, 5)) draw_apart(G, c);
 }
 
 static tj_dtype any_dtype(gen *G)

@@ -1,0 +1,119 @@
+/* Products whose rows lie 2 or 4 KiB apart, so that tiles copy them; and whose results lie a page apart, so that they are written in the last
+ * chunk of r. Edges of tiles, of panels and of chunks, vectors of 512, 256 and 128 bits, compared with a plain loop. Numbers are small and whole, so that every order of a sum is exact. Operands end at a page that cannot be
+ * accessed. */
+#include "test/kit.h"
+
+#include <sys/mman.h>
+
+enum { PAGE = 4096 };
+
+typedef struct shape {
+	tj_dtype t;
+	int64_t m, k, n;
+	int64_t pitch;   /* A is the last k of so many columns */
+	bool frozen, turned; /* B; turned: its transpose is */
+	bool jumps;      /* B is two halves with a row between them, and frozen and turned are not */
+	int64_t room;    /* of the result's rows; more than n: it is joined with something behind it */
+} shape;
+typedef struct job { shape s; tj_tensor *b; } job;
+typedef struct guarded { char *at, *map; size_t mapped; } guarded; /* the last byte lies in front of such a page */
+
+static int64_t number(int64_t i, int which) { return (int64_t)((uint64_t)(i + 1) * (which ? 0x9e3779b97f4a7c15u : 0xbf58476d1ce4e5b9u) >> 60) - 8; }
+
+static guarded numbers(tj_dtype t, int64_t n, int which)
+{
+	const size_t size = tj_dtype_size(t);
+	guarded g = { .mapped = ((size_t)n * size + 2 * PAGE - 1) / PAGE * PAGE };
+	g.map = mmap(NULL, g.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(g.map != MAP_FAILED && !mprotect(g.map + g.mapped - PAGE, PAGE, PROT_NONE));
+	g.at = g.map + g.mapped - PAGE - (size_t)n * size;
+	for (int64_t i = 0; i < n; i++) {
+		if (t == TJ_F32) ((float *)g.at)[i] = (float)number(i, which);
+		else if (t == TJ_F64) ((double *)g.at)[i] = (double)number(i, which);
+		else ((int32_t *)g.at)[i] = (int32_t)number(i, which);
+	}
+	return g;
+}
+
+static void body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const job *j = self;
+	tj_tensor *b = j->s.frozen ? j->b : in[1];
+	if (j->s.jumps) b = tj_reshape(tj_slice(b, 1, 0, j->s.k / 2, 1), TJ_SHAPE(j->s.k, j->s.n));
+	out[0] = tj_matmul(tj_slice(in[0], 1, j->s.pitch - j->s.k, j->s.pitch, 1), j->s.turned ? tj_transpose(b, 0, 1) : b);
+	if (j->s.room > j->s.n) out[0] = tj_cat(TJ_LIST(out[0], tj_neg(in[2])), 1);
+}
+
+static int64_t element(tj_dtype t, const void *p, int64_t i) { return t == TJ_F32 ? (int64_t)((const float *)p)[i] : t == TJ_F64 ? (int64_t)((const double *)p)[i] : ((const int32_t *)p)[i]; }
+
+static void check(const shape *s, const void *got)
+{
+	for (int64_t i = 0; i < s->m * s->n; i++) {
+		int64_t want = 0;
+		for (int64_t k = 0; k < s->k; k++) want += number(i / s->n * s->pitch + s->pitch - s->k + k, 0) * number(s->turned ? i % s->n * s->k + k : (k + (s->jumps && k >= s->k / 2)) * s->n + i % s->n, 1);
+		const int64_t is = element(s->t, got, i / s->n * s->room + i % s->n);
+		if (is != want)
+			fail_msg("%s, %lld x %lld (of %lld) x %lld (of %lld)%s%s%s, TJ_CPU=%s, element %lld: %lld, not %lld", tj_dtype_name(s->t), (long long)s->m, (long long)s->k, (long long)s->pitch, (long long)s->n,
+			         (long long)s->room, s->frozen ? ", frozen" : "", s->turned ? ", turned" : "", s->jumps ? ", with a jump" : "", getenv("TJ_CPU") ? getenv("TJ_CPU") : "", (long long)i, (long long)is, (long long)want);
+	}
+}
+
+static void multiply(const shape *s)
+{
+	guarded a = numbers(s->t, s->m * s->pitch, 0), b = numbers(s->t, (s->k + 2 * s->jumps) * s->n, 1);
+	tj_ctx *c = kit_open();
+	tj_tensor *x = tj_wrap(c, s->t, TJ_SHAPE(s->m, s->pitch), NULL, a.at, NULL, NULL);
+	job j = { *s, tj_retain(tj_wrap(c, s->t, s->turned ? TJ_SHAPE(s->n, s->k) : s->jumps ? TJ_SHAPE(2, s->k / 2 + 1, s->n) : TJ_SHAPE(s->k, s->n), NULL, b.at, NULL, NULL)) };
+	tj_tensor *beside = tj_ones(s->t, TJ_SHAPE(s->m, s->room - s->n));
+	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "rows", .nin = 3, .nout = 1, .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
+	check(s, tj_data(tj_call1(f, TJ_LIST(x, j.b, beside))));
+	kit_ok(c);
+	tj_release(j.b);
+	tj_close(c);
+	munmap(a.map, a.mapped);
+	munmap(b.map, b.mapped);
+}
+
+static void multiply_as(shape s, int cpu) /* 0: the whole CPU; 1: 256 bits; 2: 128 */
+{
+	if (!s.room) s.room = s.n;
+	if (cpu) setenv("TJ_CPU", cpu == 1 ? "256" : "128", 1);
+	multiply(&s);
+	unsetenv("TJ_CPU");
+}
+
+/* All of k, so that the last row ends at the page; whole vectors of it, and not; one chunk and a few. */
+static void operands(void **state)
+{
+	static const tj_dtype dtype[] = { TJ_F32, TJ_F64, TJ_I32 };
+	static const int64_t m[] = { 13, 24, 35, 47 }, n[] = { 97, 128, 160, 257 };
+	static const int64_t k[][2] = { { 512, 512 }, { 1024, 1024 }, { 500, 512 }, { 528, 1024 }, { 240, 512 }, { 8, 512 }, { 3, 1024 } }; /* of a pitch */
+	(void)state;
+	int i = 0;
+	for (size_t t = 0; t < sizeof dtype / sizeof *dtype; t++)
+		for (size_t at = 0; at < sizeof k / sizeof *k; at++)
+			for (int which = 0; which < (strcmp(kit_backend, "eval") ? 6 : 1); which++, i++)
+				multiply_as((shape){ dtype[t], m[(i + which) % 4], k[at][0], n[i / 3 % 4], k[at][1], .frozen = which & 1 }, which / 2);
+}
+
+/* Few rows and many, which different tiles compute; a last panel that is not whole. */
+static void results(void **state)
+{
+	static const tj_dtype dtype[] = { TJ_F32, TJ_F64, TJ_I32 };
+	static const int64_t m[] = { 2, 5, 16, 37 }, n[] = { 1024, 100, 1000 };
+	(void)state;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 72 : 3); i++)
+		multiply_as((shape){ dtype[i % 3], m[i / 3 % 4], 260 + 7 * (i % 5), n[i % 7 % 3], 300, .frozen = i & 1, .turned = i >> 1 & 1, .room = 1024 }, i % 4 % 3);
+}
+
+static void columns_that_jump(void **state)
+{
+	(void)state;
+	for (int cpu = 0; cpu < (strcmp(kit_backend, "eval") ? 3 : 1); cpu++) multiply_as((shape){ TJ_F32, 35, 512, 97, 512, .jumps = true }, cpu);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
+	KIT_RUN(tests);
+}

@@ -30,17 +30,22 @@ static guarded numbers(tj_dtype t, int64_t n, int which)
 	for (int64_t i = 0; i < n; i++) {
 		if (t == TJ_F32) ((float *)g.at)[i] = (float)number(i, which);
 		else if (t == TJ_F64) ((double *)g.at)[i] = (double)number(i, which);
+		else if (t == TJ_I8) g.at[i] = (char)number(i, which);
+		else if (t == TJ_BF16) ((uint16_t *)g.at)[i] = (uint16_t)((union { float f; uint32_t u; }){ .f = (float)number(i, which) }.u >> 16);
 		else ((int32_t *)g.at)[i] = (int32_t)number(i, which);
 	}
 	return g;
 }
 
+static tj_dtype sums_of(tj_dtype t) { return t == TJ_I8 ? TJ_I32 : t == TJ_BF16 ? TJ_F32 : t; }
+
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const job *j = self;
-	tj_tensor *b = j->s.frozen ? j->b : in[1];
+	tj_tensor *a = in[0], *b = j->s.frozen ? j->b : in[1];
 	if (j->s.jumps) b = tj_reshape(tj_slice(b, 1, 0, j->s.k / 2, 1), TJ_SHAPE(j->s.k, j->s.n));
-	out[0] = tj_matmul(tj_slice(in[0], 1, j->s.pitch - j->s.k, j->s.pitch, 1), j->s.turned ? tj_transpose(b, 0, 1) : b);
+	a = tj_cast(a, sums_of(j->s.t)), b = tj_cast(b, sums_of(j->s.t));
+	out[0] = tj_matmul(tj_slice(a, 1, j->s.pitch - j->s.k, j->s.pitch, 1), j->s.turned ? tj_transpose(b, 0, 1) : b);
 	if (j->s.room > j->s.n) out[0] = tj_cat(TJ_LIST(out[0], tj_neg(in[2])), 1);
 }
 
@@ -51,7 +56,7 @@ static void check(const shape *s, const void *got)
 	for (int64_t i = 0; i < s->m * s->n; i++) {
 		int64_t want = 0;
 		for (int64_t k = 0; k < s->k; k++) want += number(i / s->n * s->pitch + s->pitch - s->k + k, 0) * number(s->turned ? i % s->n * s->k + k : (k + (s->jumps && k >= s->k / 2)) * s->n + i % s->n, 1);
-		const int64_t is = element(s->t, got, i / s->n * s->room + i % s->n);
+		const int64_t is = element(sums_of(s->t), got, i / s->n * s->room + i % s->n);
 		if (is != want)
 			fail_msg("%s, %lld x %lld (of %lld) x %lld (of %lld)%s%s%s, TJ_CPU=%s, element %lld: %lld, not %lld", tj_dtype_name(s->t), (long long)s->m, (long long)s->k, (long long)s->pitch, (long long)s->n,
 			         (long long)s->room, s->frozen ? ", frozen" : "", s->turned ? ", turned" : "", s->jumps ? ", with a jump" : "", getenv("TJ_CPU") ? getenv("TJ_CPU") : "", (long long)i, (long long)is, (long long)want);
@@ -64,7 +69,7 @@ static void multiply(const shape *s)
 	tj_ctx *c = kit_open();
 	tj_tensor *x = tj_wrap(c, s->t, TJ_SHAPE(s->m, s->pitch), NULL, a.at, NULL, NULL);
 	job j = { *s, tj_retain(tj_wrap(c, s->t, s->turned ? TJ_SHAPE(s->n, s->k) : s->jumps ? TJ_SHAPE(2, s->k / 2 + 1, s->n) : TJ_SHAPE(s->k, s->n), NULL, b.at, NULL, NULL)) };
-	tj_tensor *beside = tj_ones(s->t, TJ_SHAPE(s->m, s->room - s->n));
+	tj_tensor *beside = tj_ones(sums_of(s->t), TJ_SHAPE(s->m, s->room - s->n));
 	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "rows", .nin = 3, .nout = 1, .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
 	check(s, tj_data(tj_call1(f, TJ_LIST(x, j.b, beside))));
 	kit_ok(c);
@@ -99,11 +104,11 @@ static void operands(void **state)
 /* Few rows and many, which different tiles compute; a last panel that is not whole. */
 static void results(void **state)
 {
-	static const tj_dtype dtype[] = { TJ_F32, TJ_F64, TJ_I32 };
+	static const tj_dtype dtype[] = { TJ_F32, TJ_F64, TJ_I32, TJ_I8, TJ_BF16 };
 	static const int64_t m[] = { 2, 5, 16, 37 }, n[] = { 1024, 100, 1000 };
 	(void)state;
-	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 72 : 3); i++)
-		multiply_as((shape){ dtype[i % 3], m[i / 3 % 4], 260 + 7 * (i % 5), n[i % 7 % 3], 300, .frozen = i & 1, .turned = i >> 1 & 1, .room = 1024 }, i % 4 % 3);
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 120 : 5); i++)
+		multiply_as((shape){ dtype[i % 5], m[i / 5 % 4], 260 + 7 * (i % 6), n[i % 7 % 3], 300, .frozen = i & 1, .turned = i >> 1 & 1, .room = 1024 }, i % 4 % 3);
 }
 
 static void columns_that_jump(void **state)

@@ -113,6 +113,14 @@ static int vectors(const cg *c, const struct cg_product *p)
 	return fit;
 }
 
+/* Rows of the store lie a page apart: sums there would leave the first cache from chunk to chunk. */
+static bool lies_apart(const cg *c, const struct cg_product *p, uint32_t store)
+{
+	if (p->one_chunk || p->across || p->x.row < 0) return false;
+	const int64_t pitch = c->k->index.v[c->k->ins.v[store].index].coef[p->x.row];
+	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0;
+}
+
 /* The store of the product, if the point sections do nothing else and tiles can write whole panels there. */
 static uint32_t find_direct(const cg *c, const struct cg_product *p)
 {
@@ -124,16 +132,9 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1) return LO_NOREF;
 			found = i;
 		}
-	const bool whole = !p->x.strips && cg_known_rows(c) && (p->across || p->bytes || known_panels(c, p->width));
-	return whole ? found : LO_NOREF;
-}
-
-/* Sums that lie a page apart would leave the first cache from chunk to chunk. */
-static bool is_late(const cg *c, const struct cg_product *p)
-{
-	if (p->direct == LO_NOREF || p->one_chunk || p->across || p->x.row < 0) return false;
-	const int64_t pitch = c->k->index.v[c->k->ins.v[p->direct].index].coef[p->x.row];
-	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0;
+	if (found == LO_NOREF || p->x.strips || !cg_known_rows(c)) return LO_NOREF;
+	if (p->bytes) return lies_apart(c, p, found) ? LO_NOREF : found;
+	return p->across || known_panels(c, p->width) ? found : LO_NOREF;
 }
 
 /* Few columns read any rows in place whose distance is a part of the text. */
@@ -150,8 +151,7 @@ static bool reads_rows(const cg *c, const struct cg_product *p)
 /* Plain rows are copied as they are: nothing is transposed, and tiles can do it. */
 static bool has_rows_apart(const cg *c, const struct cg_product *p)
 {
-	if (p->rows_in_place || p->across || p->bytes || p->x.strips || p->pairs || p->steps > 1 || p->x.row < 0) return false;
-	return !cg_computes(c, 0) && !cg_is_grouped(c, 0) && cg_r_step(c, 0) == 1;
+	return !p->rows_in_place && !p->across && p->x.row >= 0 && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && cg_r_step(c, 0) == 1;
 }
 
 /* With known sizes: a block has a last panel of which one vector is enough. */
@@ -205,8 +205,7 @@ bool cg_find_product(cg *c)
 	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * LO_BYTE_WORDS : lo_word_chunk(p->ordered ? LO_TURNED : p->pairs ? LO_PAIRS : LO_SINGLE);
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
 	p->direct = find_direct(c, p);
-	p->late = is_late(c, p);
-	if (p->late && p->bytes) p->late = false, p->direct = LO_NOREF;
+	p->late = p->direct != LO_NOREF && lies_apart(c, p, p->direct);
 	p->partly = p->direct != LO_NOREF && !p->across && !p->bytes && !fill_blocks(c, p->width);
 	p->rows_in_place = reads_rows(c, p);
 	p->rows_apart = has_rows_apart(c, p);
@@ -215,7 +214,6 @@ bool cg_find_product(cg *c)
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
 	const bool few = !p->ordered && (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
 	p->copies = !few && !p->across && !x.panels && !x.strips && p->steps == 1 && (x.adjacent || (x.windows && cg_items_adjacent(c, 1))) && reads && cg_known_rows(c);
-	p->packs_rows = !p->rows_in_place && !p->copies_rows;
 	p->one_tile = p->copies && p->copies_rows && x.adjacent && !cg_computes(c, 1); /* columns and their copy are read alike */
 	p->lone = x.panels || few || p->across || p->copies;
 	p->in_place = !p->across && (p->lone || (x.adjacent && !cg_computes(c, 1)));

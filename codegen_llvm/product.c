@@ -209,6 +209,8 @@ static tile tile_at(cg *c, const unit *u, const plan *t, cg_str i)
 	return x;
 }
 
+static bool packs_rows(const struct cg_product *p) { return !p->rows_in_place && !p->copies_rows; }
+
 /* Where the rows of tile i are packed. */
 static cg_str packed_rows(cg *c, const unit *u, cg_str i)
 {
@@ -229,26 +231,35 @@ static void call_if(cg *c, cg_str is, bool value, const char *label, unsigned id
 
 static cg_str sums_at(cg *c, cg_str sums, cg_str pitch, cg_str row, cg_str column) { return cg_elem(c, c->product->t, sums, cg_op(c, "add", column, cg_op(c, "mul", row, pitch))); }
 
+/* partly, late: whether the sums of a panel go straight to the result in this chunk. */
+static cg_str is_direct(cg *c, const unit *u, const part *k, const panel *y)
+{
+	const struct cg_product *p = c->product;
+	if (!p->partly) return k->last;
+	const cg_str whole = cg_cmp(c, "sge", cg_op(c, "sub", u->columns, y->j), cg_int(p->width));
+	return p->late ? cg_choose(c, whole, "i1", k->last, cg_fmt("false")) : whole;
+}
+
 /* Tile number i, against a panel. copy: where it writes the columns, which it reads as they lie; NULL: nowhere. */
 static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const panel *y, cg_str i, const cg_str *copy)
 {
 	const struct cg_product *p = c->product;
 	const tile at = tile_at(c, u, t, i);
 	const cg_str n = cg_known_rows(c) ? at.n : t->rows; /* without known rows, tiles round up: then rows are packed, and sums have room */
-	const cg_str there = operand_at(c, u, 0, at.row, k->k), x = p->rows_in_place ? there : packed_rows(c, u, i), row = cg_int(cg_item_step(c, 0));
+	const cg_str x = p->rows_in_place ? operand_at(c, u, 0, at.row, k->k) : packed_rows(c, u, i), row = cg_int(cg_item_step(c, 0));
 	const cg_str before = sums_at(c, u->sums, u->pitch, at.row, y->j);
 	cg_str sums = before, pitch = u->pitch;
 	if (p->partly || p->late) {
-		const cg_str whole = cg_cmp(c, "sge", cg_op(c, "sub", u->columns, y->j), cg_int(p->width)), now = p->late ? cg_choose(c, whole, "i1", k->last, cg_fmt("false")) : whole;
-		sums = cg_choose(c, now, "ptr", sums_at(c, u->out, u->out_pitch, at.row, y->j), before);
-		pitch = cg_choose(c, now, "i64", u->out_pitch, u->pitch);
+		const cg_str direct = is_direct(c, u, k, y);
+		sums = cg_choose(c, direct, "ptr", sums_at(c, u->out, u->out_pitch, at.row, y->j), before);
+		pitch = cg_choose(c, direct, "i64", u->out_pitch, u->pitch);
 	}
 	rt_text arguments = { 0 };
 	const unsigned id = ++c->tmp;
 	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, k->nk.s, sums.s, pitch.s, k->first.s);
 	if (cg_row_is_argument(p)) rt_putf(&arguments, ", i64 %s", row.s);
 	if (p->late) rt_putf(&arguments, ", ptr %s, i64 %s", before.s, u->pitch.s);
-	if (p->copies_rows) rt_putf(&arguments, ", i64 %s, ptr %s", row.s, cg_choose(c, cg_cmp(c, "eq", y->j, cg_int(0)), "ptr", there, cg_fmt("null")).s);
+	if (p->copies_rows) rt_putf(&arguments, ", i64 %s, ptr %s", row.s, cg_choose(c, cg_cmp(c, "eq", y->j, cg_int(0)), "ptr", operand_at(c, u, 0, at.row, k->k), cg_fmt("null")).s);
 	if (copy || p->one_tile) rt_putf(&arguments, ", ptr %s", copy ? copy->s : "null");
 	if (copy || !p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
 	if (p->ordered) call_if(c, k->fits, false, "apart", id, p->apart_tile, n, rt_str(&arguments));
@@ -310,7 +321,7 @@ static void put_tiles(cg *c, const unit *u)
 	part k = { .k = first, .nk = cg_least(c, cg_op(c, "sub", red.s, first), cg_int(p->chunk)), .first = cg_cmp(c, "eq", first, cg_int(0)) };
 	k.last = cg_cmp(c, "sle", cg_op(c, "sub", red.s, first), cg_int(p->chunk));
 	for (int o = 0; p->ordered && o < (p->x.words ? 1 : 2); o++) cg_write(c, TJ_I16, 1, cg_int(-1), u->fit[o]);
-	if (p->packs_rows) pack_rows(c, u, &k, &t);
+	if (packs_rows(p)) pack_rows(c, u, &k, &t);
 	if (!p->lone) pack_columns(c, u, &k, &t);
 	if (p->ordered) k.fits = cg_fits(c, u->fit[0], p->x.words ? cg_elem(c, p->yt, first_panel(c, &k), cg_op(c, "sub", panel_size(c, &k), cg_int(p->panel))) : u->fit[1]);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
@@ -470,7 +481,7 @@ static void put_functions(cg *c)
 		p->strip_step = cg_put_strip(c, 1);
 		return;
 	}
-	if (p->packs_rows) p->pack[0] = put_pack(c, 0, p->most);
+	if (packs_rows(p)) p->pack[0] = put_pack(c, 0, p->most);
 	if (p->across) {
 		p->tile[0] = cg_put_across(c, p->most, asks_panels(c, RT_THIRD_CACHE));
 		return;

@@ -54,8 +54,8 @@ struct cg_product {
 	int rows[CG_MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
 	bool rows_in_place;     /* rows are not packed */
 	bool rows_apart;        /* packed rows lie as rows do, LO_ROW_ROOM elements from one to the next */
-	bool copies_rows;       /* rows_apart: the tiles of a block's first panel copy them, for themselves and for those of the other panels */
-	bool packs_rows;        /* rows are packed beforehand */
+	bool copies_rows;       /* rows_apart: the tiles of a block's first panel copy them, for themselves and for those of the other panels; else rows are
+	                         * packed beforehand, unless they are in place */
 	bool in_place;          /* whole panels of columns are read in place where rows are few */
 	uint32_t direct;        /* the store that is all that the point sections do: tiles write whole panels there; LO_NOREF: none */
 	bool partly;            /* direct, but blocks have a panel that is not whole */

@@ -8,28 +8,12 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
 #include "test/skip.h"
+#include "test/unit/fence.h"
 #include "test/unit/interp.h"
-
-/* ---- buffers that end at a page that may not be touched ---- */
-typedef struct fenced { char *map; size_t bytes, total; void *data; } fenced;
-
-static fenced fence(size_t bytes)
-{
-	size_t page = 4096, body = (bytes + page - 1) / page * page;
-	fenced f = { .bytes = bytes, .total = body + 2 * page };
-	f.map = mmap(NULL, f.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_true(f.map != MAP_FAILED);
-	mprotect(f.map, page, PROT_NONE);
-	mprotect(f.map + page + body, page, PROT_NONE);
-	f.data = f.map + page + body - bytes;
-	return f;
-}
-static void unfence(fenced f) { munmap(f.map, f.total); }
 
 static uint64_t seed = 88172645463325252u;
 static uint64_t rnd(void)

@@ -1,14 +1,9 @@
 /* Products of bytes, mostly with few rows: edges of vectors of r, of columns and of chunks, each layout of both operands, vectors of 512, 256 and
  * 128 bits, compared with a plain loop. Operands end at a page that cannot be accessed. */
-#include "test/kit.h"
-
-#include <sys/mman.h>
-
-enum { PAGE = 4096 };
+#include "test/unit/fence.h"
 
 typedef struct shape { int64_t m, k, n; bool a_turned, b_turned, frozen; } shape;
 typedef struct job { shape s; tj_tensor *b; } job;
-typedef struct guarded { int8_t *at, *map; size_t mapped; } guarded; /* the last byte lies in front of such a page */
 
 static uint64_t seed = 88172645463325252u;
 static uint64_t rnd(void)
@@ -17,14 +12,11 @@ static uint64_t rnd(void)
 	return seed ^= seed << 17;
 }
 
-static guarded bytes(int64_t n)
+static fenced bytes(int64_t n)
 {
-	guarded g = { .mapped = ((size_t)n + 2 * PAGE - 1) / PAGE * PAGE };
-	g.map = mmap(NULL, g.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_true(g.map != MAP_FAILED && !mprotect(g.map + g.mapped - PAGE, PAGE, PROT_NONE));
-	g.at = g.map + g.mapped - PAGE - n;
-	for (int64_t i = 0; i < n; i++) g.at[i] = rnd() % 5 ? (int8_t)(rnd() >> 20) : -128;
-	return g;
+	const fenced f = fence((size_t)n);
+	for (int64_t i = 0; i < n; i++) ((int8_t *)f.data)[i] = rnd() % 5 ? (int8_t)(rnd() >> 20) : -128;
+	return f;
 }
 
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -49,18 +41,17 @@ static void check(const shape *s, const int8_t *a, const int8_t *b, const int32_
 
 static void multiply(const shape *s)
 {
-	guarded a = bytes(s->m * s->k), b = bytes(s->k * s->n);
+	const fenced a = bytes(s->m * s->k), b = bytes(s->k * s->n);
 	tj_ctx *c = kit_open();
-	tj_tensor *x = tj_wrap(c, TJ_I8, s->a_turned ? TJ_SHAPE(s->k, s->m) : TJ_SHAPE(s->m, s->k), NULL, a.at, NULL, NULL);
-	job j = { *s, tj_retain(tj_wrap(c, TJ_I8, s->b_turned ? TJ_SHAPE(s->n, s->k) : TJ_SHAPE(s->k, s->n), NULL, b.at, NULL, NULL)) };
+	tj_tensor *x = tj_wrap(c, TJ_I8, s->a_turned ? TJ_SHAPE(s->k, s->m) : TJ_SHAPE(s->m, s->k), NULL, a.data, NULL, NULL);
+	job j = { *s, tj_retain(tj_wrap(c, TJ_I8, s->b_turned ? TJ_SHAPE(s->n, s->k) : TJ_SHAPE(s->k, s->n), NULL, b.data, NULL, NULL)) };
 	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "dots", .nin = 2, .nout = 1, .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
 	tj_tensor *y = tj_call1(f, TJ_LIST(x, j.b));
-	check(s, a.at, b.at, tj_data(y));
+	check(s, a.data, b.data, tj_data(y));
 	kit_ok(c);
 	tj_release(j.b);
 	tj_close(c);
-	munmap(a.map, a.mapped);
-	munmap(b.map, b.mapped);
+	unfence(a), unfence(b);
 }
 
 #define ANY(list) (list)[rnd() % (sizeof(list) / sizeof *(list))]

@@ -1,11 +1,7 @@
 /* Products whose rows lie 2 or 4 KiB apart, so that tiles copy them; and whose results lie a page apart, so that they are written in the last
- * chunk of r. Edges of tiles, of panels and of chunks, vectors of 512, 256 and 128 bits, compared with a plain loop. Numbers are small and whole, so that every order of a sum is exact. Operands end at a page that cannot be
- * accessed. */
-#include "test/kit.h"
-
-#include <sys/mman.h>
-
-enum { PAGE = 4096 };
+ * chunk of r. Edges of tiles, of panels and of chunks, vectors of 512, 256 and 128 bits, compared with a plain loop. Numbers are small and
+ * whole, so that every order of a sum is exact. Operands end at a page that cannot be accessed. */
+#include "test/unit/fence.h"
 
 typedef struct shape {
 	tj_dtype t;
@@ -16,25 +12,20 @@ typedef struct shape {
 	int64_t room;    /* of the result's rows; more than n: it is joined with something behind it */
 } shape;
 typedef struct job { shape s; tj_tensor *b; } job;
-typedef struct guarded { char *at, *map; size_t mapped; } guarded; /* the last byte lies in front of such a page */
 
 static int64_t number(int64_t i, int which) { return (int64_t)((uint64_t)(i + 1) * (which ? 0x9e3779b97f4a7c15u : 0xbf58476d1ce4e5b9u) >> 60) - 8; }
 
-static guarded numbers(tj_dtype t, int64_t n, int which)
+static fenced numbers(tj_dtype t, int64_t n, int which)
 {
-	const size_t size = tj_dtype_size(t);
-	guarded g = { .mapped = ((size_t)n * size + 2 * PAGE - 1) / PAGE * PAGE };
-	g.map = mmap(NULL, g.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_true(g.map != MAP_FAILED && !mprotect(g.map + g.mapped - PAGE, PAGE, PROT_NONE));
-	g.at = g.map + g.mapped - PAGE - (size_t)n * size;
+	const fenced f = fence((size_t)n * tj_dtype_size(t));
 	for (int64_t i = 0; i < n; i++) {
-		if (t == TJ_F32) ((float *)g.at)[i] = (float)number(i, which);
-		else if (t == TJ_F64) ((double *)g.at)[i] = (double)number(i, which);
-		else if (t == TJ_I8) g.at[i] = (char)number(i, which);
-		else if (t == TJ_BF16) ((uint16_t *)g.at)[i] = (uint16_t)((union { float f; uint32_t u; }){ .f = (float)number(i, which) }.u >> 16);
-		else ((int32_t *)g.at)[i] = (int32_t)number(i, which);
+		if (t == TJ_F32) ((float *)f.data)[i] = (float)number(i, which);
+		else if (t == TJ_F64) ((double *)f.data)[i] = (double)number(i, which);
+		else if (t == TJ_I8) ((int8_t *)f.data)[i] = (int8_t)number(i, which);
+		else if (t == TJ_BF16) ((uint16_t *)f.data)[i] = (uint16_t)((union { float f; uint32_t u; }){ .f = (float)number(i, which) }.u >> 16);
+		else ((int32_t *)f.data)[i] = (int32_t)number(i, which);
 	}
-	return g;
+	return f;
 }
 
 static tj_dtype sums_of(tj_dtype t) { return t == TJ_I8 ? TJ_I32 : t == TJ_BF16 ? TJ_F32 : t; }
@@ -65,18 +56,17 @@ static void check(const shape *s, const void *got)
 
 static void multiply(const shape *s)
 {
-	guarded a = numbers(s->t, s->m * s->pitch, 0), b = numbers(s->t, (s->k + 2 * s->jumps) * s->n, 1);
+	const fenced a = numbers(s->t, s->m * s->pitch, 0), b = numbers(s->t, (s->k + 2 * s->jumps) * s->n, 1);
 	tj_ctx *c = kit_open();
-	tj_tensor *x = tj_wrap(c, s->t, TJ_SHAPE(s->m, s->pitch), NULL, a.at, NULL, NULL);
-	job j = { *s, tj_retain(tj_wrap(c, s->t, s->turned ? TJ_SHAPE(s->n, s->k) : s->jumps ? TJ_SHAPE(2, s->k / 2 + 1, s->n) : TJ_SHAPE(s->k, s->n), NULL, b.at, NULL, NULL)) };
+	tj_tensor *x = tj_wrap(c, s->t, TJ_SHAPE(s->m, s->pitch), NULL, a.data, NULL, NULL);
+	job j = { *s, tj_retain(tj_wrap(c, s->t, s->turned ? TJ_SHAPE(s->n, s->k) : s->jumps ? TJ_SHAPE(2, s->k / 2 + 1, s->n) : TJ_SHAPE(s->k, s->n), NULL, b.data, NULL, NULL)) };
 	tj_tensor *beside = tj_ones(sums_of(s->t), TJ_SHAPE(s->m, s->room - s->n));
 	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "rows", .nin = 3, .nout = 1, .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
 	check(s, tj_data(tj_call1(f, TJ_LIST(x, j.b, beside))));
 	kit_ok(c);
 	tj_release(j.b);
 	tj_close(c);
-	munmap(a.map, a.mapped);
-	munmap(b.map, b.mapped);
+	unfence(a), unfence(b);
 }
 
 static void multiply_as(shape s, int cpu) /* 0: the whole CPU; 1: 256 bits; 2: 128 */

@@ -8,7 +8,7 @@
  *
  * All of r is walked before the next panel, because memory is read fastest so: chunk by chunk, with 1 KiB of each column at a time,
  * 1 x 4096 x 4096 takes 1.5 times as long. From memory a panel has 16 columns, as many as the processor follows as streams. From the caches it
- * has two vectors with 512 bits, too: the chain of multiply-adds of one takes twice as long as the shuffles.
+ * has more where rows are few, because the chain of multiply-adds of one vector takes at least twice as long as its shuffles.
  *
  * A last panel that lacks columns begins further left; the sums of its first columns are then not stored. */
 #include "codegen_llvm/product.h"
@@ -17,6 +17,7 @@ enum { MOST_COLUMNS = 4 * CG_MULTIPLES };
 
 typedef struct tile {
 	int rows, vecs, sums;   /* sums: vectors of them */
+	int steps;              /* of r in a square of the main loop: as many as columns, or half as many */
 	int squares;            /* of each vector of columns in a step of the main loop: they fill a cache line */
 	int64_t x_row, x_step;  /* elements from row to row, and from r to r */
 	tj_dtype from;          /* of the columns in memory */
@@ -54,6 +55,21 @@ static void square(cg *c, tile *t, int v, cg_str k, int more, const cg_str *mask
 	cg_turn_square(c, c->product->t, w, step);
 }
 
+/* The same with half as many steps as columns, for floats and 256 bits. Columns join as they are loaded, which takes no shuffle, and half as many
+ * vectors need registers:
+ *
+ *   columns 0, 4    r r r r | r r r r       step 0    c c c c | c c c c
+ *   columns 1, 5    r r r r | r r r r   =>  step 1    c c c c | c c c c */
+static void half_square(cg *c, tile *t, int v, cg_str k, int more, cg_str *step)
+{
+	const int n = t->steps;
+	cg_str at[MOST_COLUMNS];
+	hide_strides(c, t);
+	addresses(c, t, v * 2 * n, 2 * n, k, at);
+	for (int i = 0; i < n; i++) step[i] = cg_join(c, t->from, n, cg_elem(c, t->from, at[i], cg_int(more)), cg_elem(c, t->from, at[n + i], cg_int(more)));
+	cg_turn_groups(c, t->from, 2 * n, n, step);
+}
+
 /* Adds step k + more of r, with the columns y, to the sums of vector number v of columns. */
 static void multiply(cg *c, const tile *t, int v, cg_str k, int more, cg_str y, cg_str *sum)
 {
@@ -82,7 +98,7 @@ static void ask_panel(cg *c, const tile *t, cg_str k)
 {
 	const struct cg_product *p = c->product;
 	cg_str next = cg_elem(c, t->from, cg_fmt("%%next"), cg_op(c, "mul", k, cg_int(p->width)));
-	for (int b = 0; b < p->width * p->w * t->squares * (int)tj_dtype_size(t->from); b += RT_LINE) cg_prefetch(c, next, b);
+	for (int b = 0; b < p->width * t->steps * t->squares * (int)tj_dtype_size(t->from); b += RT_LINE) cg_prefetch(c, next, b);
 }
 
 /* The main loop: whole squares of steps [from, to), which may be none. Text continues at %rest, with the sums %r0 .. */
@@ -100,10 +116,11 @@ static void put_squares(cg *c, tile *t, cg_str from, cg_str to, bool ask)
 	for (int i = 0; i < CG_STRIDES; i++) t->stride[i] = cg_fmt("%%stride%d", i);
 	c->out = &body;
 	if (ask) ask_panel(c, t, k);
-	for (int v = 0; v < t->vecs; v++)
-		for (int q = 0; q < t->squares; q++) {
-			square(c, t, v, k, q * p->w, NULL, step);
-			for (int i = 0; i < p->w; i++) multiply(c, t, v, k, q * p->w + i, step[i], sum);
+	for (int q = 0; q < t->squares; q++)
+		for (int v = 0; v < t->vecs; v++) {
+			if (t->steps < p->w) half_square(c, t, v, k, q * t->steps, step);
+			else square(c, t, v, k, q * t->steps, NULL, step);
+			for (int i = 0; i < t->steps; i++) multiply(c, t, v, k, q * t->steps + i, step[i], sum);
 		}
 	c->out = text;
 	for (int i = 0; i < CG_STRIDES; i++) rt_putf(text, "  %%stride%d = phi i64 [ %s, %%%s ], [ %s, %%squares ]\n", i, first[i].s, before.s, t->stride[i].s);
@@ -112,7 +129,7 @@ static void put_squares(cg *c, tile *t, cg_str from, cg_str to, bool ask)
 	c->oom |= body.oom;
 	rt_text_free(&body);
 	memcpy(t->stride, first, sizeof first);
-	rt_putf(text, "  %%k.next = add i64 %%k, %d\n  %%more = icmp slt i64 %%k.next, %s\n  br i1 %%more, label %%squares, label %%rest\nrest:\n", t->squares * p->w, to.s);
+	rt_putf(text, "  %%k.next = add i64 %%k, %d\n  %%more = icmp slt i64 %%k.next, %s\n  br i1 %%more, label %%squares, label %%rest\nrest:\n", t->squares * t->steps, to.s);
 	join_sums(c, t, text, "r", zero, before, sum, cg_fmt("squares"));
 	c->block_label = cg_fmt("rest");
 }
@@ -189,9 +206,10 @@ cg_str cg_put_across(cg *c, int rows, bool ask)
 	const struct cg_product *p = c->product;
 	tile t = { .rows = rows, .vecs = p->vecs, .sums = rows * p->vecs, .from = cg_item_dtype(c, 1), .x_row = 1, .x_step = rows };
 	const int bytes = p->w * (int)tj_dtype_size(t.from);
-	t.squares = bytes < RT_LINE ? 2 : 1;
+	t.steps = p->w == 8 && p->t == TJ_F32 && !cg_computes(c, 1) ? 4 : p->w;
+	t.squares = (bytes < RT_LINE ? 2 : 1) * p->w / t.steps;
 	if (p->rows_in_place) t.x_row = 0, t.x_step = cg_r_step(c, 0); /* one row */
-	const int steps = t.squares * p->w;
+	const int steps = t.squares * t.steps;
 	const bool even = c->k->red % steps == 0;
 	cg_str sum[LO_TILE_ROWS * CG_MOST_VECS];
 	rt_text parameters = { 0 };

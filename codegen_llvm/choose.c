@@ -4,8 +4,9 @@
 enum {
 	ALL_ROWS = 1 << 20, FEW_ROWS = 72,
 	FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
-	ACROSS_COLUMNS = 16, /* columns of a panel that tiles of 256 bits transpose (across.c), if one row leaves enough registers: streams that a processor follows well */
+	ACROSS_COLUMNS = 16, /* columns of a panel that tiles of 256 bits transpose (across.c), if one row leaves enough registers and they come from memory: streams that a processor follows well */
 	FEW_TILES = 2,
+	MANY_CHAINS = 16, /* sums in registers with which a tile that is not as large as can be is as fast: 5 x 2 of 6 x 2 take a tenth longer */
 	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
@@ -25,11 +26,11 @@ int cg_few_rows(const cg *c)
 	return bytes % CG_PAGE ? FEW_ROWS : FEW_ROWS_APART;
 }
 
-/* How many rows the tiles of n rows have: the same in all, which takes one function, else as equal as can be. Packed rows have room for tiles
- * that are as large as can be. */
+/* How many rows the tiles of n rows have: the same in all, which takes one function, if they still have enough chains of multiply-adds; else as
+ * equal as can be. Packed rows have room for tiles that are as large as can be. */
 int cg_even_rows(const struct cg_product *p, int64_t n)
 {
-	for (int q = p->most; p->rows_in_place && q > 1 && q >= 2 * p->most / 3; q--)
+	for (int q = p->most; p->rows_in_place && q > 1 && (q == p->most || q * p->vecs >= MANY_CHAINS); q--)
 		if (n % q == 0) return q;
 	const int64_t tiles = (n + p->most - 1) / p->most;
 	return (int)((n + tiles - 1) / tiles);
@@ -173,14 +174,16 @@ static bool is_across(const cg *c, const struct cg_product *p)
 	return c->s->rows <= (cg_pairs(c) ? FEW_PAIRS : room);
 }
 
-/* More rows leave no registers for a second vector, and have as many chains of multiply-adds. Columns a multiple of a page apart share few sets
- * of the first cache. */
+/* A vector of sums of floats is one chain of multiply-adds, and its columns wait for it: few rows need more vectors, and more rows leave no
+ * registers for them. Columns a multiple of a page apart share few sets of the first cache. */
 static int across_vectors(const cg *c, const struct cg_product *p)
 {
 	const int64_t step = cg_item_step(c, 1);
 	const bool near = !lo_is_sym(step) && step * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) % CG_PAGE && !cg_columns_exceed(c, RT_THIRD_CACHE / 4 * 3);
+	const bool waits = near && rt_is_float(p->t);
 	if (c->bits == 512) return c->s->rows <= 2 && near ? 2 : 1;
-	return c->s->rows == 1 ? ACROSS_COLUMNS / p->w : 1;
+	if (c->s->rows == 1) return waits ? 4 : ACROSS_COLUMNS / p->w;
+	return waits && c->s->rows <= (cg_computes(c, 1) ? 3 : 4) ? 2 : 1;
 }
 
 bool cg_find_product(cg *c)

@@ -94,8 +94,7 @@ static cg_str interleave(cg *c, tj_dtype t, int lanes, int n, cg_str x, cg_str y
 	return r;
 }
 
-/* n vectors, each w steps of r of one item, in groups of n lanes: lane group g of vector k becomes n items at step g * n + k. */
-static void turn_groups(cg *c, tj_dtype t, int w, int n, cg_str *v)
+void cg_turn_groups(cg *c, tj_dtype t, int w, int n, cg_str *v)
 {
 	cg_str low[2], high[2];
 	if (n == 2) {
@@ -147,14 +146,23 @@ void cg_turn_square(cg *c, tj_dtype t, int w, cg_str *v)
 {
 	const int n = 16 / (int)tj_dtype_size(t);
 	for (int i = 0; i < n; i++) turn_vectors(c, t, w, n, v + i, n);
-	for (int i = 0; i < w; i += n) turn_groups(c, t, w, n, v + i);
+	for (int i = 0; i < w; i += n) cg_turn_groups(c, t, w, n, v + i);
+}
+
+cg_str cg_join(cg *c, tj_dtype t, int n, cg_str low, cg_str high)
+{
+	const cg_str r = cg_tmp(c), half = cg_type(t, n), a = cg_read(c, t, n, low), b = cg_read(c, t, n, high);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> ", r.s, half.s, a.s, half.s, b.s, 2 * n);
+	cg_iota(c->out, "i32", 1, 2 * n);
+	rt_puts(c->out, "\n");
+	return r;
 }
 
 void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int width)
 {
 	const int n = 16 / (int)tj_dtype_size(t);
 	if (items == n) {
-		turn_groups(c, t, w, n, v);
+		cg_turn_groups(c, t, w, n, v);
 		for (int k = 0; k < w; k++) store_group(c, t, w, n, v[k % n], k / n, cg_elem(c, t, p, cg_int((int64_t)k * width)));
 		return;
 	}

@@ -107,8 +107,18 @@ static void columns_that_jump(void **state)
 	for (int cpu = 0; cpu < (strcmp(kit_backend, "eval") ? 3 : 1); cpu++) multiply_as((shape){ TJ_F32, 35, 512, 97, 512, .jumps = true }, cpu);
 }
 
+/* Few rows transpose columns that lie along k: some vectors of columns and one, a last panel that lacks columns, steps of k behind the squares. */
+static void columns_along_k(void **state)
+{
+	static const tj_dtype dtype[] = { TJ_F32, TJ_F64, TJ_I32 };
+	static const int64_t k[] = { 272, 80, 301 }, n[] = { 64, 75, 33 };
+	(void)state;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 72 : 3); i++)
+		multiply_as((shape){ dtype[i / 8 % 3], 1 + i % 8, k[i % 3], n[i / 3 % 3], k[i % 3], .turned = true }, i / 24);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
 	KIT_RUN(tests);
 }

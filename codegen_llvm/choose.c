@@ -104,12 +104,12 @@ static bool from_memory(const cg *c, const struct cg_product *p) { return p->x.p
 static int vectors(const cg *c, const struct cg_product *p)
 {
 	const int64_t last = c->k->dim[c->k->ndim - 1], rows = c->s->rows;
-	const int registers = c->bits == 512 ? 32 : 16, most = c->bits == 512 ? CG_MOST_VECS : CG_MOST_VECS / 2;
+	const int registers = c->bits == 512 ? 32 : 16, most = c->bits == 512 || rows == 1 ? CG_MOST_VECS : CG_MOST_VECS / 2;
 	if (!lo_is_sym(last) && last <= p->w) return 1;
 	if (!cg_known_rows(c) || lo_is_sym(last)) return 2;
 	if (!p->x.adjacent || rows > 3 * registers / 8 || from_memory(c, p)) return last == 3 * p->w && !p->x.panels ? 3 : 2;
 	int fit = 2;
-	for (int vecs = 3; vecs <= most && (rows + 1) * vecs <= registers - 2; vecs++) /* the sums, a row of columns */
+	for (int vecs = 3; vecs <= most && (rows == 1 || (rows + 1) * vecs <= registers - 2); vecs++) /* the sums, a row of columns */
 		if (p->x.panels ? fits_panels(c, vecs * p->w) : fill_blocks(c, vecs * p->w)) fit = vecs;
 	return fit;
 }

@@ -26,6 +26,16 @@ int cg_few_rows(const cg *c)
 	return bytes % CG_PAGE ? FEW_ROWS : FEW_ROWS_APART;
 }
 
+/* As many sums as registers allow. Tiles of one vector of columns read little more than a number for each multiply-add then; but not of rows that
+ * share one set or two of the first cache, and not of sizes that vary, for which there are few tiles. */
+static int most_rows(const cg *c, const struct cg_product *p)
+{
+	const int64_t row = cg_item_step(c, 0) * (int64_t)tj_dtype_size(cg_item_dtype(c, 0));
+	const int sums = c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS;
+	if (p->across) return (int)c->s->rows;
+	return sums / (p->vecs == 1 && (!cg_known_rows(c) || row % (CG_PAGE / 2) == 0) ? 2 : p->vecs);
+}
+
 /* How many rows the tiles of n rows have: the same in all, which takes one function, if they still have enough chains of multiply-adds; else as
  * equal as can be. Packed rows have room for tiles that are as large as can be. */
 int cg_even_rows(const struct cg_product *p, int64_t n)
@@ -149,10 +159,10 @@ static bool reads_rows(const cg *c, const struct cg_product *p)
 	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
 }
 
-/* Plain rows are copied as they are: nothing is transposed, and tiles can do it. */
+/* Plain rows are copied as they are, or words of bytes as they lie: nothing is transposed, and tiles can copy numbers. */
 static bool has_rows_apart(const cg *c, const struct cg_product *p)
 {
-	return !p->rows_in_place && !p->across && p->x.row >= 0 && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && cg_r_step(c, 0) == 1;
+	return !p->rows_in_place && !p->across && !p->bytes && p->x.row >= 0 && (p->steps == 4 || !cg_computes(c, 0)) && !cg_is_grouped(c, 0) && cg_r_step(c, 0) == 1;
 }
 
 /* With known sizes: a block has a last panel of which one vector is enough. */
@@ -203,7 +213,7 @@ bool cg_find_product(cg *c)
 	p->bytes = x.bytes && (x.strips || (x.across && has_all_rows(c, p)));
 	p->steps = cg_word_steps(c);
 	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
-	p->most = p->across ? (int)c->s->rows : (c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS) / (p->vecs < 2 ? 2 : p->vecs);
+	p->most = most_rows(c, p);
 	p->width = p->bytes ? cg_byte_columns(c) : p->vecs * p->w;
 	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * LO_BYTE_WORDS : lo_word_chunk(p->ordered ? LO_TURNED : p->pairs ? LO_PAIRS : LO_SINGLE);
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
@@ -212,7 +222,7 @@ bool cg_find_product(cg *c)
 	p->partly = p->direct != LO_NOREF && !p->across && !p->bytes && !fill_blocks(c, p->width);
 	p->rows_in_place = reads_rows(c, p);
 	p->rows_apart = has_rows_apart(c, p);
-	p->copies_rows = p->rows_apart && cg_known_rows(c) && !lo_is_sym(c->k->red) && c->k->red > 0 && c->k->red % p->w == 0; /* whole vectors */
+	p->copies_rows = p->rows_apart && p->steps == 1 && cg_known_rows(c) && !lo_is_sym(c->k->red) && c->k->red > 0 && c->k->red % p->w == 0; /* whole vectors */
 	p->ragged = p->across && !fill_blocks(c, p->width);
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
 	const bool few = !p->ordered && (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));

@@ -14,7 +14,7 @@
  * columns are adjacent in memory is computed in strips: several rows of the right operand are added to the sums at a time, from end to
  * end, because memory is read fastest in sequence. Each sum is one chain of fused multiply-adds in each chunk, whatever the walk.
  *
- * Packed rows and columns that are absent repeat the last one, or are 0; their sums are never stored. */
+ * Packed rows and columns that are absent repeat the last one, are 0, or, as bytes, are what was there before; their sums are never stored. */
 #include "codegen_llvm/product.h"
 
 /* ---- a unit ---- */

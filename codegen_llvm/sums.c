@@ -4,6 +4,7 @@
 enum {
 	STEPS = 16, FEW_STEPS = 8, /* strips: steps of r that are added at a time; FEW where their rows share a set of the first cache */
 	AHEAD = 256,               /* strips: elements; distance of prefetches */
+	MOST_ROWS = 2 * LO_TILE_ROWS, /* of a tile of one vector of columns */
 	NEAR = 48, NEAR_STORED = 96, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches. Wider tiles read long pieces, which a processor fetches ahead by itself */
 };
 
@@ -49,7 +50,7 @@ static void put_row_addresses(cg *c, int rows, const cg_str *stride, cg_str *x)
 			x[i] = cg_elem(c, p->t, base, cg_int(p->rows_apart ? i * LO_ROW_ROOM : i));
 			continue;
 		}
-		if (i == CG_MULTIPLES) base = cg_elem(c, TJ_I8, base, cg_op(c, "shl", stride[0], cg_int(3)));
+		if (i && i % CG_MULTIPLES == 0) base = cg_elem(c, TJ_I8, base, cg_op(c, "shl", stride[0], cg_int(3)));
 		x[i] = cg_multiple(c, base, stride, i % CG_MULTIPLES);
 	}
 }
@@ -163,7 +164,7 @@ static void put_columns(cg *c, tile *t)
 static void put_multiplies(cg *c, tile *t, const cg_str *stride)
 {
 	const struct cg_product *p = c->product;
-	cg_str x[LO_TILE_ROWS];
+	cg_str x[MOST_ROWS];
 	put_row_addresses(c, t->rows, stride, x);
 	for (int i = 0; i < t->rows; i++) {
 		const cg_str one = p->pairs && p->rows_in_place ? cg_row_word(c, i) : cg_read(c, p->t, 1, x[i]), all = cg_splat(c, cg_type(p->t, 1).s, one, p->w);
@@ -182,8 +183,8 @@ static void put_begin(cg *c, int rows, cg_str words, cg_str *from)
 	const struct cg_product *p = c->product;
 	for (int i = 0; i < rows; i++) from[i] = cg_fmt("zeroinitializer");
 	if (p->steps != 4) return; /* else words.c */
-	const cg_str behind = cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", words, cg_int(p->most)));
-	for (int i = 0; i < rows; i++) from[i] = cg_splat(c, "i32", cg_read(c, p->t, 1, cg_elem(c, p->t, behind, cg_int(i))), p->w);
+	const cg_str behind = cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", words, cg_int(p->rows_apart ? 1 : p->most)));
+	for (int i = 0; i < rows; i++) from[i] = cg_splat(c, "i32", cg_read(c, p->t, 1, cg_elem(c, p->t, behind, cg_int(p->rows_apart ? i * LO_ROW_ROOM : i))), p->w);
 }
 
 /* The loop over words of r, and the sums %e0 .. that it leaves. to_next: elements from word to word of the columns. */
@@ -220,7 +221,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 {
 	const struct cg_product *p = c->product;
 	tile t = { .rows = rows, .vecs = vecs, .how = how };
-	cg_str from[LO_TILE_ROWS], stride[CG_STRIDES];
+	cg_str from[MOST_ROWS], stride[CG_STRIDES];
 	rt_text parameters = { 0 };
 	rt_puts(&parameters, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	if (cg_row_is_argument(p)) rt_puts(&parameters, ", i64 %row");

@@ -3,8 +3,8 @@
  *   VNNI, 512 bits   4 bytes, of columns 128 more, so that they are unsigned       sum + u0 b0 + u1 b1 + u2 b2 + u3 b3
  *   else             2 numbers of 16 bits                                         sum + (a0 b0 + a1 b1)
  *
- * Packed rows and columns are words then: [words][most], [words][width]. With bytes a panel of rows ends with -128 times the sum of each
- * row, from which the sums of a tile begin. Integers wrap, so the order of the sums does not matter. Steps of r that are absent are 0 in the
+ * Packed rows and columns are words then: [words][most], or rows as they lie; [words][width]. With bytes -128 times the sum of each row lies
+ * behind its words: the sums of a tile begin from it. Integers wrap, so the order of the sums does not matter. Steps of r that are absent are 0 in the
  * rows. Few rows read columns that are not packed: dots.c. */
 #include "codegen_llvm/product.h"
 
@@ -69,32 +69,28 @@ static cg_str word_of(cg *c, int o, cg_str from, cg_str k, bool whole)
 	return cg_widen(c, 1, all, o);
 }
 
-/* One item after the other; items from n on are the last one. */
+/* One item after the other; what would stand for those that are absent is not written. */
 static void put_items(cg *c, int o, cg_str j, cg_str to, int width, cg_str from_word, cg_str to_word, bool whole)
 {
-	const int steps = c->product->steps;
-	cg_str last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
-	cg_loop i = cg_open(c, "i", cg_int(0), cg_int(width), cg_int(1), false);
-	cg_str item = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "mul", cg_least(c, cg_op(c, "add", j, i.i), last), cg_fmt("%%si")));
+	cg_loop i = cg_open(c, "i", cg_int(0), cg_least(c, cg_op(c, "sub", cg_fmt("%%n"), j), cg_int(width)), cg_int(1), false);
+	const cg_str item = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "mul", cg_op(c, "add", j, i.i), cg_fmt("%%si")));
 	cg_loop k = cg_open(c, "k", from_word, to_word, cg_int(1), true);
-	cg_str word = word_of(c, o, item, cg_op(c, "mul", k.i, cg_int(steps)), whole);
+	const cg_str word = word_of(c, o, item, cg_op(c, "mul", k.i, cg_int(c->product->steps)), whole);
 	cg_write(c, TJ_I32, 1, word, cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), i.i)));
 	cg_close(c, &k);
 	cg_close(c, &i);
 }
 
-/* Whole panels of adjacent items, w of them at a time: the steps of a word are read from end to end, since memory is read fastest so. */
-static void put_vectors(cg *c, int o, int width, cg_str items, cg_str words)
+/* Word k of a panel of adjacent items, from item j on, w of them at a time. mask: the items that there are, by vector; NULL: all. */
+static void put_panel(cg *c, int o, int width, cg_str j, cg_str k, const cg_str *mask)
 {
 	const struct cg_product *p = c->product;
-	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
-	cg_loop panel = cg_open(c, "j", cg_int(0), items, cg_int(width), true);
-	const cg_str j = panel.i, to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", j, cg_int(LO_TILE_PANEL)));
+	const cg_str to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", j, cg_int(LO_TILE_PANEL)));
 	for (int v = 0; v < width / p->w; v++) {
 		cg_str row[4], at = cg_op(c, "add", j, cg_int((int64_t)v * p->w));
 		for (int s = 0; s < p->steps; s++) {
-			cg_str r = cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(p->steps)), cg_int(s));
-			row[s] = cg_read(c, TJ_I8, p->w, cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "add", at, cg_op(c, "mul", r, cg_fmt("%%sk")))));
+			const cg_str r = cg_op(c, "add", cg_op(c, "mul", k, cg_int(p->steps)), cg_int(s)), from = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "add", at, cg_op(c, "mul", r, cg_fmt("%%sk"))));
+			row[s] = mask ? cg_read_some(c, TJ_I8, p->w, from, mask[v]) : cg_read(c, TJ_I8, p->w, from);
 		}
 		int lanes = p->w;
 		for (int n = p->steps; n > 1; n /= 2, lanes *= 2) /* neighbours first become longer vectors, one behind the other */
@@ -109,10 +105,30 @@ static void put_vectors(cg *c, int o, int width, cg_str items, cg_str words)
 		rt_putf(c->out, "  %s = shufflevector <%d x i8> %s, <%d x i8> poison, <%d x i32> <", bytes.s, lanes, row[0].s, lanes, lanes);
 		for (int l = 0; l < lanes; l++) rt_putf(c->out, "%si32 %d", l ? ", " : "", l % p->steps * p->w + l / p->steps);
 		rt_puts(c->out, ">\n");
-		cg_write(c, TJ_I32, p->w, cg_widen(c, p->w, bytes, o), cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_int((int64_t)v * p->w))));
+		cg_write(c, TJ_I32, p->w, cg_widen(c, p->w, bytes, o), cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k, cg_int(width)), cg_int((int64_t)v * p->w))));
 	}
-	cg_close(c, &panel);
+}
+
+/* Panels of adjacent items: the steps of a word are read from end to end, since memory is read fastest so. Returns how many items are done: all
+ * of them, or those of whole panels where there are no masks for bytes. */
+static cg_str put_vectors(cg *c, int o, int width, cg_str words)
+{
+	const struct cg_product *p = c->product;
+	const cg_str n = cg_fmt("%%n"), rest = cg_op(c, "urem", n, cg_int(width)), whole = cg_op(c, "sub", n, rest);
+	cg_str mask[CG_MOST_VECS];
+	for (int v = 0; v < width / p->w; v++) mask[v] = cg_first_lanes(c, cg_op(c, "sub", rest, cg_int((int64_t)v * p->w)), p->w);
+	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
+	cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
+	put_panel(c, o, width, j.i, k.i, NULL);
+	cg_close(c, &j);
+	if (c->bits == 512) {
+		rt_putf(c->out, "  br i1 %s, label %%some, label %%none\n", cg_cmp(c, "sgt", rest, cg_int(0)).s);
+		cg_label(c, cg_fmt("some"));
+		put_panel(c, o, width, whole, k.i, mask);
+		cg_jump(c, cg_fmt("none"));
+	}
 	cg_close(c, &k);
+	return c->bits == 512 ? n : whole;
 }
 
 /* Whole vectors of words of a few items at a time, from the last items of a panel down: where `width` is no multiple of their number, they
@@ -160,15 +176,41 @@ static void put_item_sums(cg *c, cg_str to, int width, cg_str words)
 	}
 }
 
+/* Rows as they lie, and behind the words of each -128 times its sum. */
+static void put_summed_rows(cg *c, cg_str words)
+{
+	const struct cg_product *p = c->product;
+	const int bytes = p->steps * p->w;
+	const cg_str type = cg_type(TJ_I32, p->w), ones = cg_literal(TJ_I32, 0x01010101, p->w);
+	cg_loop i = cg_open(c, "i", cg_int(0), cg_fmt("%%n"), cg_int(1), false);
+	const cg_str item = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "mul", i.i, cg_fmt("%%si"))), to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", i.i, cg_int(LO_ROW_ROOM))), before = c->block_label, sum = cg_tmp(c);
+	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(bytes), true);
+	rt_putf(c->out, "  %s = phi %s [ zeroinitializer, %%%s ], [ %s.next, %%%s ]\n", sum.s, type.s, before.s, sum.s, k.latch.s);
+	const cg_str mask = cg_first_lanes(c, cg_op(c, "sub", cg_fmt("%%nk"), k.i), bytes);
+	const cg_str row = cg_widen(c, p->w, cg_read_some(c, TJ_I8, bytes, cg_elem(c, TJ_I8, item, k.i), mask), false);
+	const cg_str next = cg_multiply_words(c, ones, row, sum);
+	rt_putf(c->out, "  %s.next = bitcast %s %s to %s\n", sum.s, type.s, next.s, type.s);
+	cg_write(c, TJ_I32, p->w, row, cg_elem(c, TJ_I32, to, cg_op(c, "udiv", k.i, cg_int(p->steps))));
+	cg_close(c, &k);
+	rt_putf(c->out, "  %s.all = phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]\n", sum.s, type.s, before.s, next.s, k.latch.s);
+	rt_putf(c->out, "  %s.one = call i32 @llvm.vector.reduce.add.v%di32(%s %s.all)\n  %s.less = mul i32 %s.one, -128\n", sum.s, p->w, type.s, sum.s, sum.s, sum.s);
+	cg_write(c, TJ_I32, 1, cg_fmt("%s.less", sum.s), cg_elem(c, TJ_I32, to, words));
+	cg_close(c, &i);
+}
+
 void cg_pack_words(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
 	const bool vectors = cg_item_step(c, o) == 1 && width % p->w == 0;
-	cg_str words = cg_words(c, cg_fmt("%%nk")), whole = cg_op(c, "udiv", cg_fmt("%%nk"), cg_int(p->steps)), panels = cg_fmt("0");
-	if (vectors) put_vectors(c, o, width, panels = cg_op(c, "sub", cg_fmt("%%n"), cg_op(c, "urem", cg_fmt("%%n"), cg_int(width))), whole);
+	cg_str words = cg_words(c, cg_fmt("%%nk"));
+	if (!o && p->rows_apart) {
+		put_summed_rows(c, words);
+		return;
+	}
+	const cg_str whole = cg_op(c, "udiv", cg_fmt("%%nk"), cg_int(p->steps)), done = vectors ? put_vectors(c, o, width, whole) : cg_int(0);
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
 	cg_str to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), from = cg_int(0);
-	if (vectors) from = cg_choose(c, cg_cmp(c, "slt", j.i, panels), "i64", whole, cg_int(0));
+	if (vectors) from = cg_choose(c, cg_cmp(c, "slt", j.i, done), "i64", whole, cg_int(0));
 	else if (cg_r_step(c, o) == 1) {
 		cg_str squares = cg_op(c, "and", whole, cg_int(-p->w));
 		from = whole;

@@ -427,6 +427,7 @@ static bool build(lo_builder *B)
 	reset(B);
 	if (!fill(B)) return false;
 	if (B->G->product) {
+		if (!(B->L->o->off & LO_OFF(TURN))) lo_turn_product(B->s->target, B->k);
 		if (!lo_read_panels(B->L, B->k, B->kbuf.v)) return false;
 		B->s->target->tiles(B->s->target, B->k, B->s);
 	} else B->s->target->units(B->s->target, B->k, B->s);

@@ -274,6 +274,9 @@ bool lo_widens(const ir_graph *g, ir_ref cast);        /* a cast that is one con
 tj_dtype lo_product_dtype(tj_dtype t);                 /* the dtype in which products with results of dtype t add up */
 void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* sets rows, block, scratch and unit_ns of a schedule TILE */
 
+/* ---- turn.c ---- */
+void lo_turn_product(const lo_target *target, lo_kernel *k); /* lanes go along the rows of a product of few columns */
+
 /* ---- panels.c ---- */
 /* A product that reads the columns of a constant reads them from panels. buf: by kernel buffer, number in L->buf. false: out of memory. */
 bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf);

@@ -117,8 +117,18 @@ static void columns_along_k(void **state)
 		multiply_as((shape){ dtype[i / 8 % 3], 1 + i % 8, k[i % 3], n[i / 3 % 3], k[i % 3], .turned = true }, i / 24);
 }
 
+/* Few columns and many rows change places: rows lie along k, and the results are stored apart. */
+static void few_columns(void **state)
+{
+	static const tj_dtype dtype[] = { TJ_F32, TJ_I8, TJ_F64, TJ_BF16, TJ_I32 };
+	static const int64_t m[] = { 32, 45, 97 }, k[] = { 48, 301, 64 };
+	(void)state;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 90 : 5); i++)
+		multiply_as((shape){ dtype[i % 5], m[i / 5 % 3], k[i / 3 % 3], 1 + i % 9, k[i / 3 % 3], .frozen = i >> 1 & 1, .turned = i >> 2 & 1, .room = 16 }, i / 30);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(few_columns), cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
 	KIT_RUN(tests);
 }

@@ -1,0 +1,51 @@
+/* turn: products of few columns and many rows. Lanes go along the rows.
+ *
+ *   dim 4096                                  dim 10
+ *   dim 10                                    dim 4096
+ *   load b0 [0 + 256*d0 + 1*r]                load b0 [0 + 256*d1 + 1*r]
+ *   load b1 [0 + 1*d1 + 10*r]          =>     load b1 [0 + 1*d0 + 10*r]
+ *   store b2 [0 + 10*d0 + 1*d1]               store b2 [0 + 1*d0 + 10*d1]
+ *
+ * Few columns leave most lanes idle, and one number of a row is loaded for each multiply-add. As columns the rows are loaded as vectors, and
+ * each vector is multiplied by all the columns, which are rows now. No chain changes, so no bit does. */
+#include "lower/low.h"
+
+enum {
+	MANY = 32,        /* rows */
+	STEPS = 5,        /* of r, for each column: the results are stored one by one, which must not take longer than the sums */
+	FEW_OF_BYTES = 12 /* columns */
+};
+
+/* So many columns that as rows they take no longer. Columns that are computed take more registers. */
+static int64_t few(const lo_kernel *k, const lo_tiles *t)
+{
+	const int64_t lanes = rt_vector_bits() / 8 / (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype);
+	return t->bytes ? FEW_OF_BYTES : t->value[0] == t->load[0] ? lanes * 5 / 8 : lanes / 2;
+}
+
+static int64_t other(int64_t d, int a, int b) { return d == a ? b : d == b ? a : d; }
+
+/* Exchanges two dimensions. */
+static void exchange(lo_kernel *k, int a, int b)
+{
+	const int64_t dim = k->dim[a];
+	k->dim[a] = k->dim[b];
+	k->dim[b] = dim;
+	for (uint32_t i = 0; i < k->index.n; i++) {
+		int64_t *coef = k->index.v[i].coef, at = coef[a];
+		coef[a] = coef[b];
+		coef[b] = at;
+	}
+	for (uint32_t i = 0; i < k->ins.n; i++)
+		if (k->ins.v[i].op == LO_INDEX) k->ins.v[i].imm = other(k->ins.v[i].imm, a, b);
+}
+
+void lo_turn_product(const lo_target *target, lo_kernel *k)
+{
+	const int last = k->ndim - 1;
+	lo_tiles t;
+	if (target->flat_tiles || !lo_tiles_of(k, &t) || t.row < 0 || k->dim[last] > few(k, &t) || k->dim[t.row] < MANY || k->red < STEPS * k->dim[last]) return;
+	const int row = t.row;
+	exchange(k, row, last);
+	if (!lo_tiles_of(k, &t) || t.row != row || !(t.across || t.adjacent)) exchange(k, row, last);
+}

@@ -6,6 +6,7 @@ enum {
 	FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
 	ACROSS_COLUMNS = 16, /* columns of a panel that tiles of 256 bits transpose (across.c), if one row leaves enough registers and they come from memory: streams that a processor follows well */
 	FEW_TILES = 2,
+	FEW_STEPS = 32, /* of r */
 	MANY_CHAINS = 16, /* sums in registers with which a tile that is not as large as can be is as fast: 5 x 2 of 6 x 2 take a tenth longer */
 	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
@@ -124,10 +125,10 @@ static int vectors(const cg *c, const struct cg_product *p)
 	return fit;
 }
 
-/* Rows of the store lie a page apart: sums there would leave the first cache from chunk to chunk. */
+/* Rows of the store lie a page apart. */
 static bool lies_apart(const cg *c, const struct cg_product *p, uint32_t store)
 {
-	if (p->one_chunk || p->across || p->x.row < 0) return false;
+	if (p->across || p->x.row < 0) return false;
 	const int64_t pitch = c->k->index.v[c->k->ins.v[store].index].coef[p->x.row];
 	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0;
 }
@@ -144,7 +145,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 			found = i;
 		}
 	if (found == LO_NOREF || p->x.strips || !cg_known_rows(c)) return LO_NOREF;
-	if (p->bytes) return lies_apart(c, p, found) ? LO_NOREF : found;
+	if (p->bytes) return !p->one_chunk && lies_apart(c, p, found) ? LO_NOREF : found;
 	return p->across || known_panels(c, p->width) ? found : LO_NOREF;
 }
 
@@ -218,18 +219,20 @@ bool cg_find_product(cg *c)
 	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * LO_BYTE_WORDS : lo_word_chunk(p->ordered ? LO_TURNED : p->pairs ? LO_PAIRS : LO_SINGLE);
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
 	p->direct = find_direct(c, p);
-	p->late = p->direct != LO_NOREF && lies_apart(c, p, p->direct);
+	const bool apart = p->direct != LO_NOREF && lies_apart(c, p, p->direct);
+	p->late = apart && !p->one_chunk; /* sums there would leave the first cache from chunk to chunk */
+	p->rows_first = apart && p->one_chunk && c->k->red <= FEW_STEPS && !x.panels && c->s->rows > p->most; /* tiles store more than they multiply */
 	p->partly = p->direct != LO_NOREF && !p->across && !p->bytes && !fill_blocks(c, p->width);
 	p->rows_in_place = reads_rows(c, p);
 	p->rows_apart = has_rows_apart(c, p);
 	p->copies_rows = p->rows_apart && p->steps == 1 && cg_known_rows(c) && !lo_is_sym(c->k->red) && c->k->red > 0 && c->k->red % p->w == 0; /* whole vectors */
 	p->ragged = p->across && !fill_blocks(c, p->width);
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
-	const bool few = !p->ordered && (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
-	p->copies = !few && !p->across && !x.panels && !x.strips && p->steps == 1 && (x.adjacent || (x.windows && cg_items_adjacent(c, 1))) && reads && cg_known_rows(c);
+	const bool few = !p->rows_first && !p->ordered && (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
+	p->copies = !few && !p->rows_first && !p->across && !x.panels && !x.strips && p->steps == 1 && (x.adjacent || (x.windows && cg_items_adjacent(c, 1))) && reads && cg_known_rows(c);
 	p->one_tile = p->copies && p->copies_rows && x.adjacent && !cg_computes(c, 1); /* columns and their copy are read alike */
 	p->lone = x.panels || few || p->across || p->copies;
-	p->in_place = !p->across && (p->lone || (x.adjacent && !cg_computes(c, 1)));
+	p->in_place = !p->across && !p->rows_first && (p->lone || (x.adjacent && !cg_computes(c, 1)));
 	p->columns_computed = (!p->lone || p->copies || x.words) && !x.strips;
 	p->yt = p->columns_computed ? p->t : cg_item_dtype(c, 1);
 	p->narrow = has_narrow(c, p);

@@ -308,6 +308,31 @@ static void pack_columns(cg *c, const unit *u, const part *k, const plan *t)
 	cg_jump(c, cg_fmt("panels%u", id));
 }
 
+/* Each panel stays in the first cache while all tiles read it. */
+static void put_by_panels(cg *c, const unit *u, const part *k, const plan *t)
+{
+	const struct cg_product *p = c->product;
+	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
+	cg_str next = cg_int(0), column = cg_hide(c, j.i);
+	const panel y = p->copies ? copy_panel(c, u, k, t, column, &next) : put_panel(c, u, k, t, column);
+	cg_loop i = cg_open(c, "t", next, t->n, cg_int(1), p->copies);
+	put_tile(c, u, k, t, &y, cg_hide(c, i.i), NULL);
+	cg_close(c, &i);
+	cg_close(c, &j);
+}
+
+/* Results are stored row by row. */
+static void put_by_rows(cg *c, const unit *u, const part *k, const plan *t)
+{
+	cg_loop i = cg_open(c, "t", cg_int(0), t->n, cg_int(1), false);
+	const cg_str number = cg_hide(c, i.i);
+	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(c->product->width), false);
+	const panel y = put_panel(c, u, k, t, cg_hide(c, j.i));
+	put_tile(c, u, k, t, &y, number, NULL);
+	cg_close(c, &j);
+	cg_close(c, &i);
+}
+
 static void put_tiles(cg *c, const unit *u)
 {
 	const struct cg_product *p = c->product;
@@ -324,13 +349,8 @@ static void put_tiles(cg *c, const unit *u)
 	if (packs_rows(p)) pack_rows(c, u, &k, &t);
 	if (!p->lone) pack_columns(c, u, &k, &t);
 	if (p->ordered) k.fits = cg_fits(c, u->fit[0], p->x.words ? cg_elem(c, p->yt, first_panel(c, &k), cg_op(c, "sub", panel_size(c, &k), cg_int(p->panel))) : u->fit[1]);
-	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
-	cg_str next = cg_int(0), column = cg_hide(c, j.i);
-	const panel y = p->copies ? copy_panel(c, u, &k, &t, column, &next) : put_panel(c, u, &k, &t, column);
-	cg_loop i = cg_open(c, "t", next, t.n, cg_int(1), p->copies);
-	put_tile(c, u, &k, &t, &y, cg_hide(c, i.i), NULL);
-	cg_close(c, &i);
-	cg_close(c, &j);
+	if (p->rows_first) put_by_rows(c, u, &k, &t);
+	else put_by_panels(c, u, &k, &t);
 	cg_close(c, &r);
 }
 

@@ -58,6 +58,7 @@ struct cg_product {
 	                         * packed beforehand, unless they are in place */
 	bool in_place;          /* whole panels of columns are read in place where rows are few */
 	uint32_t direct;        /* the store that is all that the point sections do: tiles write whole panels there; LO_NOREF: none */
+	bool rows_first;        /* a tile of rows goes through all panels of packed columns, before the next one does; else a panel through all rows */
 	bool partly;            /* direct, but blocks have a panel that is not whole */
 	bool late;              /* direct, but only in the last chunk */
 	bool narrow;            /* the last panel may have one vector of columns alone */

@@ -263,7 +263,14 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	if (copy || p->one_tile) rt_putf(&arguments, ", ptr %s", copy ? copy->s : "null");
 	if (copy || !p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
 	if (p->ordered) call_if(c, k->fits, false, "apart", id, p->apart_tile, n, rt_str(&arguments));
-	if (p->narrow && !copy) call_if(c, cg_cmp(c, "sle", cg_op(c, "sub", u->columns, y->j), cg_int(p->w)), true, "narrow", id, p->narrow_tile, n, rt_str(&arguments));
+	if (p->edge && !copy) {
+		rt_text some = { 0 };
+		const cg_str have = cg_op(c, "sub", u->columns, y->j);
+		rt_putf(&some, p->masked ? "%s, i64 %s" : "%s", rt_str(&arguments), have.s);
+		call_if(c, cg_cmp(c, "slt", have, cg_int(p->width)), true, "edge", id, p->edge_tile, n, rt_str(&some));
+		c->oom |= some.oom;
+		rt_text_free(&some);
+	}
 	call_tile(c, copy && !p->one_tile ? p->copy_tile : p->tile, n, rt_str(&arguments));
 	cg_jump(c, cg_fmt("done%u", id));
 	c->oom |= arguments.oom;
@@ -401,7 +408,7 @@ static void put_bytes(cg *c, const unit *u)
 	if (p->x.strips) call_bytes(c, u, p->strip, &k, cg_int(0), cg_r_step(c, 1), u->columns);
 	else {
 		put_byte_tiles(c, u, p->tile[0], &k, cg_int(0), whole, p->width);
-		put_byte_tiles(c, u, p->narrow_tile[0], &k, whole, u->columns, 1);
+		put_byte_tiles(c, u, p->edge_tile[0], &k, whole, u->columns, 1);
 	}
 	cg_close(c, &r);
 	if (p->x.strips) rt_putf(c->out, "  call void %s(ptr %s, i64 %s)\n", p->strip_step.s, u->sums.s, u->columns.s);
@@ -486,7 +493,7 @@ static void put_byte_functions(cg *c)
 		return;
 	}
 	p->tile[0] = cg_put_byte_tile(c, p->width, asks_panels(c, RT_THIRD_CACHE / 4));
-	p->narrow_tile[0] = cg_put_byte_tile(c, 1, false);
+	p->edge_tile[0] = cg_put_byte_tile(c, 1, false);
 }
 
 static void put_functions(cg *c)
@@ -509,7 +516,7 @@ static void put_functions(cg *c)
 	if (!p->unpacked) p->pack[1] = put_pack(c, 1, p->width);
 	for (int i = 0; i < p->nrows; i++) {
 		p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_PLAIN_TILE);
-		if (p->narrow) p->narrow_tile[i] = cg_put_tile(c, p->rows[i], 1, CG_PLAIN_TILE);
+		if (p->edge) p->edge_tile[i] = cg_put_tile(c, p->rows[i], p->edge, CG_EDGE_TILE);
 		if (p->ordered) p->apart_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_APART_TILE);
 		if (p->copies && !p->one_tile) p->copy_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_COPY_TILE);
 	}

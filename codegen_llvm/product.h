@@ -61,7 +61,8 @@ struct cg_product {
 	bool rows_first;        /* a tile of rows goes through all panels of packed columns, before the next one does; else a panel through all rows */
 	bool partly;            /* direct, but blocks have a panel that is not whole */
 	bool late;              /* direct, but only in the last chunk */
-	bool narrow;            /* the last panel may have one vector of columns alone */
+	int edge;               /* vectors of panels that are not whole, for which there are tiles of their own; 0: none */
+	bool masked;            /* these tiles read and store the columns that there are; else whole vectors */
 	bool lone;              /* never more than one panel of columns is packed at a time */
 	bool copies;            /* lone: the first tile of a whole panel copies its columns for the others */
 	bool one_tile;          /* copies_rows and copies: one function does it all; else another one copies columns */
@@ -71,7 +72,7 @@ struct cg_product {
 	bool one_chunk;         /* r is no longer than a chunk */
 	cg_num pitch;           /* of the sums of the block */
 	/* Names of the functions that it calls: */
-	cg_str pack[2], tile[CG_MOST_TILES], narrow_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
+	cg_str pack[2], tile[CG_MOST_TILES], edge_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
 	cg_str apart_tile[CG_MOST_TILES], copy_tile[CG_MOST_TILES];
 };
 
@@ -157,6 +158,7 @@ void cg_pair_columns(cg *c, int vecs, cg_str (*at)(cg *c, int column), cg_str *y
 /* Names of functions: */
 typedef enum cg_tile {
 	CG_PLAIN_TILE,
+	CG_EDGE_TILE,   /* of a panel that is not whole; masked: %have columns */
 	CG_APART_TILE,  /* ordered: with multiply-adds of f32 */
 	CG_COPY_TILE    /* reads columns as they lie, and writes them to %copy as packing does */
 } cg_tile;

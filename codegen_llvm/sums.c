@@ -68,20 +68,21 @@ static void open_sums(cg *c, int vecs)
 	rt_putf(c->out, "  %%old = select i1 %%first, ptr %%none, ptr %s\n  %%old.pitch = select i1 %%first, i64 0, i64 %s\n", before, pitch);
 }
 
-/* The sums %e0 .. of the chunk. */
-static void put_sums(cg *c, int rows, int vecs)
+/* The sums %e0 .. of the chunk. mask: the columns that there are, by vector; NULL: all. */
+static void put_sums(cg *c, int rows, int vecs, const cg_str *mask)
 {
 	const struct cg_product *p = c->product;
 	for (int i = 0; i < rows; i++)
 		for (int v = 0; v < vecs; v++) {
-			const cg_str column = cg_int((int64_t)v * p->w), e = cg_fmt("%%e%d", i * vecs + v);
+			const cg_str column = cg_int((int64_t)v * p->w);
 			const cg_str to = cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "mul", cg_fmt("%%pitch"), cg_int(i))), column);
-			if (p->one_chunk) {
-				cg_write(c, p->t, p->w, e, to);
-				continue;
+			cg_str e = cg_fmt("%%e%d", i * vecs + v);
+			if (!p->one_chunk) {
+				const cg_str old = cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%old"), cg_op(c, "mul", cg_fmt("%%old.pitch"), cg_int(i))), column);
+				e = cg_sum(c, p->t, p->w, mask ? cg_read_some(c, p->t, p->w, old, mask[v]) : cg_read(c, p->t, p->w, old), e);
 			}
-			const cg_str old = cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%old"), cg_op(c, "mul", cg_fmt("%%old.pitch"), cg_int(i))), column);
-			cg_write(c, p->t, p->w, cg_sum(c, p->t, p->w, cg_read(c, p->t, p->w, old), e), to);
+			if (mask) cg_write_some(c, p->t, p->w, e, to, mask[v]);
+			else cg_write(c, p->t, p->w, e, to);
 		}
 }
 
@@ -90,6 +91,7 @@ typedef struct tile {
 	int rows, vecs;
 	cg_tile how;
 	cg_str sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS]; /* before and after a step */
+	cg_str mask[CG_MOST_VECS];     /* CG_EDGE_TILE, masked: the columns that there are */
 	cg_str y[CG_MOST_VECS], lower[CG_MOST_VECS]; /* columns of the step; CG_APART_TILE: the first steps of their words, and the second ones */
 } tile;
 
@@ -137,6 +139,8 @@ static void copy_next(cg *c, int rows)
 /* Columns that are not packed, two steps at a time. */
 static bool reads_pairs(const struct cg_product *p) { return p->pairs && p->lone && !p->x.panels; }
 
+static bool has_masks(const struct cg_product *p, cg_tile how) { return how == CG_EDGE_TILE && p->masked; }
+
 static bool may_copy(const struct cg_product *p, cg_tile how) { return how == CG_COPY_TILE || p->one_tile; }
 
 static void copy_columns(cg *c, const tile *t)
@@ -151,8 +155,9 @@ static void copy_columns(cg *c, const tile *t)
 static void put_columns(cg *c, tile *t)
 {
 	const struct cg_product *p = c->product;
+	const bool some = has_masks(p, t->how) && p->unpacked && !p->x.panels; /* else they are packed, with what is absent */
 	if (reads_pairs(p)) cg_pair_columns(c, t->vecs, column_at, t->y);
-	else for (int v = 0; v < t->vecs; v++) t->y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k") });
+	else for (int v = 0; v < t->vecs; v++) t->y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k"), .mask = some ? &t->mask[v] : NULL });
 	for (int b = 0; t->vecs <= NEAR_VECS && b < t->vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
 	if (may_copy(p, t->how)) copy_columns(c, t);
 	for (int v = 0; t->how == CG_APART_TILE && v < t->vecs; v++) {
@@ -230,7 +235,9 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 	if (may_copy(p, how)) rt_puts(&parameters, ", ptr %copy");
 	if (how == CG_COPY_TILE) cg_read_as_it_lies(c, true);
 	if (!p->columns_computed) cg_put_parameters(c, 1, &parameters);
+	if (has_masks(p, how)) rt_puts(&parameters, ", i64 %have");
 	cg_begin_own(c, &parameters);
+	for (int v = 0; v < vecs && has_masks(p, how); v++) t.mask[v] = cg_first_lanes(c, cg_op(c, "sub", cg_fmt("%%have"), cg_int((int64_t)v * p->w)), p->w);
 	const cg_str words = cg_words(c, cg_fmt("%%nk")), each = p->x.panels ? cg_int(p->panel) : cg_fmt("%%step");
 	const cg_str to_next = reads_pairs(p) ? cg_op(c, "shl", each, cg_int(1)) : each;
 	if (reads_pairs(p)) cg_open_pairs(c, vecs);
@@ -240,7 +247,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 	put_begin(c, rows, words, from);
 	put_steps(c, &t, words, to_next, stride, from);
 	if (how == CG_COPY_TILE) cg_read_as_it_lies(c, false);
-	put_sums(c, rows, vecs);
+	put_sums(c, rows, vecs, has_masks(p, how) ? t.mask : NULL);
 	return cg_end_own(c);
 }
 

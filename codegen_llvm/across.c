@@ -10,7 +10,8 @@
  * 1 x 4096 x 4096 takes 1.5 times as long. From memory a panel has 16 columns, as many as the processor follows as streams. From the caches it
  * has more where rows are few, because the chain of multiply-adds of one vector takes at least twice as long as its shuffles.
  *
- * A last panel that lacks columns begins further left; the sums of its first columns are then not stored. */
+ * A last panel that lacks columns begins further left; the sums of its first columns are then not stored. If all columns are fewer than a
+ * panel has, the last one stands for those that are absent. */
 #include "codegen_llvm/product.h"
 
 enum { MOST_COLUMNS = 4 * CG_MULTIPLES };
@@ -31,14 +32,18 @@ static void hide_strides(cg *c, tile *t)
 	for (int i = 0; i < CG_STRIDES; i++) t->stride[i] = cg_hide(c, t->stride[i]);
 }
 
-/* The addresses of n columns from `first` on, at step k. */
+/* The column that stands in a lane of the panel. */
+static int column_of(const cg *c, int lane) { return lane < c->product->lanes ? lane : c->product->lanes - 1; }
+
+/* The addresses of the columns in n lanes from `first` on, at step k. */
 static void addresses(cg *c, const tile *t, int first, int n, cg_str k, cg_str *at)
 {
 	cg_str base;
-	for (int i = 0; i < n; i++) {
-		const int times = (first + i) % CG_MULTIPLES;
-		if (i == 0 || times == 0) base = cg_elem(c, t->from, t->base[(first + i) / CG_MULTIPLES], k);
-		at[i] = cg_multiple(c, base, t->stride, times);
+	for (int i = 0, before = -1; i < n; i++) {
+		const int column = column_of(c, first + i), group = column / CG_MULTIPLES;
+		if (group != before) base = cg_elem(c, t->from, t->base[group], k);
+		at[i] = cg_multiple(c, base, t->stride, column % CG_MULTIPLES);
+		before = group;
 	}
 }
 
@@ -51,7 +56,7 @@ static void square(cg *c, tile *t, int v, cg_str k, int more, const cg_str *mask
 	addresses(c, t, v * w, w, k, at);
 	for (int i = 0; i < w; i++)
 		step[i] = cg_columns(c, cg_elem(c, t->from, at[i], cg_int(more)),
-		                     (cg_at){ .along_r = true, .item = cg_int(v * w + i), .k = more ? cg_op(c, "add", k, cg_int(more)) : k, .mask = mask });
+		                     (cg_at){ .along_r = true, .item = cg_int(column_of(c, v * w + i)), .k = more ? cg_op(c, "add", k, cg_int(more)) : k, .mask = mask });
 	cg_turn_square(c, c->product->t, w, step);
 }
 
@@ -174,7 +179,7 @@ static void put_sums(cg *c, const tile *t, const cg_str *sum, cg_str first)
 		cg_str to = cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "mul", cg_fmt("%%pitch"), cg_int(i)));
 		for (int v = 0; v < t->vecs; v++) {
 			cg_str q = cg_elem(c, p->t, to, cg_int((int64_t)v * p->w)), now = sum[i * t->vecs + v];
-			const cg_str *mask = p->ragged ? &t->stored[v] : NULL;
+			const cg_str *mask = p->ragged || p->lanes < p->width ? &t->stored[v] : NULL;
 			if (!p->one_chunk) {
 				cg_str old = mask ? cg_read_some(c, p->t, p->w, q, *mask) : cg_read(c, p->t, p->w, q);
 				now = cg_choose(c, first, type.s, now, cg_sum(c, p->t, p->w, old, now));
@@ -193,6 +198,7 @@ static void put_entry(cg *c, tile *t, bool even)
 	cg_strides(c, bytes, t->stride);
 	for (int i = 0; i * CG_MULTIPLES < p->width; i++) t->base[i] = i ? cg_elem(c, TJ_I8, cg_fmt("%%y"), cg_op(c, "mul", bytes, cg_int(CG_MULTIPLES * i))) : cg_fmt("%%y");
 	rt_putf(c->out, "  %%next = getelementptr i8, ptr %%y, i64 %s\n", cg_op(c, "mul", bytes, cg_int(p->width)).s);
+	for (int v = 0; v < t->vecs && p->lanes < p->width; v++) t->stored[v] = cg_first_lanes(c, cg_int(p->lanes - v * p->w), p->w);
 	for (int v = 0; v < t->vecs && p->ragged; v++) {
 		cg_str not = cg_first_lanes(c, cg_op(c, "sub", cg_fmt("%%skip"), cg_int((int64_t)v * p->w)), p->w);
 		t->stored[v] = cg_tmp(c);

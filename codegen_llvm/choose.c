@@ -125,12 +125,12 @@ static int vectors(const cg *c, const struct cg_product *p)
 	return fit;
 }
 
-/* Rows of the store lie a page apart. */
-static bool lies_apart(const cg *c, const struct cg_product *p, uint32_t store)
+/* Rows of the store lie a multiple of so many bytes apart, or may do. */
+static bool lies_apart(const cg *c, const struct cg_product *p, uint32_t store, int64_t bytes)
 {
 	if (p->across || p->x.row < 0) return false;
 	const int64_t pitch = c->k->index.v[c->k->ins.v[store].index].coef[p->x.row];
-	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % CG_PAGE == 0;
+	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % bytes == 0;
 }
 
 /* The store of the product, if the point sections do nothing else and tiles can write whole panels there. */
@@ -145,7 +145,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 			found = i;
 		}
 	if (found == LO_NOREF || p->x.strips || !cg_known_rows(c)) return LO_NOREF;
-	if (p->bytes) return !p->one_chunk && lies_apart(c, p, found) ? LO_NOREF : found;
+	if (p->bytes) return !p->one_chunk && lies_apart(c, p, found, CG_PAGE) ? LO_NOREF : found;
 	return p->across || (p->masked && p->edge) || known_panels(c, p->width) ? found : LO_NOREF;
 }
 
@@ -222,14 +222,14 @@ bool cg_find_product(cg *c)
 	p->masked = c->bits == 512 && !p->ordered && cg_known_rows(c);
 	p->edge = edge_vectors(c, p);
 	p->direct = find_direct(c, p);
-	const bool apart = p->direct != LO_NOREF && lies_apart(c, p, p->direct);
-	p->late = apart && !p->one_chunk; /* sums there would leave the first cache from chunk to chunk */
-	p->rows_first = apart && p->one_chunk && c->k->red <= FEW_STEPS && !x.panels && c->s->rows > p->most; /* tiles store more than they multiply */
+	p->late = p->direct != LO_NOREF && !p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE); /* sums there would leave the first cache from chunk to chunk */
+	p->rows_first = p->direct != LO_NOREF && p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE / 2) && c->k->red <= FEW_STEPS && !x.panels && c->s->rows > p->most; /* tiles store more than they multiply */
 	p->partly = p->direct != LO_NOREF && !p->across && !p->bytes && !p->masked && !fill_blocks(c, p->width);
 	p->rows_in_place = reads_rows(c, p);
 	p->rows_apart = has_rows_apart(c, p);
 	p->copies_rows = p->rows_apart && p->steps == 1 && cg_known_rows(c) && !lo_is_sym(c->k->red) && c->k->red > 0 && c->k->red % p->w == 0; /* whole vectors */
-	p->ragged = p->across && !fill_blocks(c, p->width);
+	p->lanes = p->across && c->k->dim[c->k->ndim - 1] < p->width ? (int)c->k->dim[c->k->ndim - 1] : p->width;
+	p->ragged = p->across && p->lanes == p->width && !fill_blocks(c, p->width);
 	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
 	const bool few = !p->rows_first && !p->ordered && (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
 	p->copies = !few && !p->rows_first && !p->across && !x.panels && !x.strips && p->steps == 1 && (x.adjacent || (x.windows && cg_items_adjacent(c, 1))) && reads && cg_known_rows(c);

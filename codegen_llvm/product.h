@@ -68,6 +68,7 @@ struct cg_product {
 	bool one_tile;          /* copies_rows and copies: one function does it all; else another one copies columns */
 	bool unpacked;          /* columns are never packed */
 	bool across;            /* tiles transpose columns (across.c) */
+	int lanes;              /* across: columns of a panel that there are; the others repeat the last one */
 	bool ragged;            /* across: the last panel of a block may lack columns */
 	bool one_chunk;         /* r is no longer than a chunk */
 	cg_num pitch;           /* of the sums of the block */

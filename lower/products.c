@@ -62,7 +62,6 @@ tj_dtype lo_product_dtype(tj_dtype t)
 
 /* ---- the product of a kernel ---- */
 enum {
-	ACROSS_LEAST = 32,     /* columns; fewer may not fill a panel */
 	ACROSS_ROOM = 1 << 18  /* elements of rows that are packed over all of r: they stay in the second cache */
 };
 
@@ -144,7 +143,7 @@ static bool is_across(const lo_kernel *k, const lo_tiles *t)
 	if (t->adjacent || t->panels || index_of(k, t->load[1])->rcoef != 1 || !is_even(index_of(k, t->load[1])) || lo_is_sym(rows)) return false;
 	if (t->bytes) return rows > 0 && rows <= LO_TILE_ROWS && k->red != 0;
 	if (lo_is_sym(columns) || lo_is_sym(k->red)) return false;
-	return rows > 0 && rows <= LO_TILE_ROWS && columns >= ACROSS_LEAST && k->red > 0 && k->red <= ACROSS_ROOM / rows;
+	return rows > 0 && rows <= LO_TILE_ROWS && columns > 0 && k->red > 0 && k->red <= ACROSS_ROOM / rows;
 }
 
 /* Adjacent items whose steps of r jump. */

@@ -11,7 +11,7 @@
 #include "lower/low.h"
 
 enum {
-	MANY = 32,        /* rows */
+	MANY = 8,         /* rows, and twice as many as columns */
 	STEPS = 5,        /* of r, for each column: the results are stored one by one, which must not take longer than the sums */
 	FEW_OF_BYTES = 12 /* columns */
 };
@@ -44,7 +44,7 @@ void lo_turn_product(const lo_target *target, lo_kernel *k)
 {
 	const int last = k->ndim - 1;
 	lo_tiles t;
-	if (target->flat_tiles || !lo_tiles_of(k, &t) || t.row < 0 || k->dim[last] > few(k, &t) || k->dim[t.row] < MANY || k->red < STEPS * k->dim[last]) return;
+	if (target->flat_tiles || !lo_tiles_of(k, &t) || t.row < 0 || k->dim[last] > few(k, &t) || k->dim[t.row] < MANY || k->dim[t.row] < 2 * k->dim[last] || k->red < STEPS * k->dim[last]) return;
 	const int row = t.row;
 	exchange(k, row, last);
 	if (!lo_tiles_of(k, &t) || t.row != row || !(t.across || t.adjacent)) exchange(k, row, last);

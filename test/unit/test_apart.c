@@ -111,10 +111,10 @@ static void columns_that_jump(void **state)
 static void columns_along_k(void **state)
 {
 	static const tj_dtype dtype[] = { TJ_F32, TJ_F64, TJ_I32 };
-	static const int64_t k[] = { 272, 80, 301 }, n[] = { 64, 75, 33 };
+	static const int64_t k[] = { 272, 80, 301 }, n[] = { 64, 75, 33, 5, 13 };
 	(void)state;
 	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 72 : 3); i++)
-		multiply_as((shape){ dtype[i / 8 % 3], 1 + i % 8, k[i % 3], n[i / 3 % 3], k[i % 3], .turned = true }, i / 24);
+		multiply_as((shape){ dtype[i / 8 % 3], 1 + i % 8, k[i % 3], n[i / 3 % 5], k[i % 3], .turned = true }, i / 24);
 }
 
 /* Few columns and many rows change places: rows lie along k, and the results are stored apart. */

@@ -146,7 +146,7 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 		}
 	if (found == LO_NOREF || p->x.strips || !cg_known_rows(c)) return LO_NOREF;
 	if (p->bytes) return !p->one_chunk && lies_apart(c, p, found, CG_PAGE) ? LO_NOREF : found;
-	return p->across || (p->masked && p->edge) || known_panels(c, p->width) ? found : LO_NOREF;
+	return p->across || (p->edge && (p->masked || p->rest)) || known_panels(c, p->width) ? found : LO_NOREF;
 }
 
 /* Few columns read any rows in place whose distance is a part of the text. */
@@ -166,14 +166,17 @@ static bool has_rows_apart(const cg *c, const struct cg_product *p)
 	return !p->rows_in_place && !p->across && !p->bytes && p->x.row >= 0 && (p->steps == 4 || !cg_computes(c, 0)) && !cg_is_grouped(c, 0) && cg_r_step(c, 0) == 1;
 }
 
-/* With known sizes: the field `edge`. Without masks it pays where a block needs fewer vectors. */
-static int edge_vectors(const cg *c, const struct cg_product *p)
+/* With known sizes: the panels of blocks that are not whole (edge, masked, rest). Without masks tiles of their own pay where a block needs fewer
+ * vectors, or where the columns are stored in pieces. */
+static void find_edge(const cg *c, struct cg_product *p)
 {
 	const int64_t last = c->k->dim[c->k->ndim - 1], block = c->s->block;
-	if (p->across || p->x.strips || p->bytes || lo_is_sym(last) || lo_is_sym(block) || block == 0) return 0;
-	const int64_t rest[] = { (last < block ? last : block) % p->width, last % block % p->width };
-	const int vecs = (int)(((rest[0] > rest[1] ? rest[0] : rest[1]) + p->w - 1) / p->w);
-	return p->masked || vecs < p->vecs ? vecs : 0;
+	if (p->across || p->x.strips || p->bytes || lo_is_sym(last) || lo_is_sym(block) || block == 0 || !cg_known_rows(c)) return;
+	const int64_t rest[] = { (last < block ? last : block) % p->width, last % block % p->width }, most = rest[0] > rest[1] ? rest[0] : rest[1];
+	const int vecs = (int)((most + p->w - 1) / p->w);
+	p->masked = c->bits == 512 && !p->ordered;
+	if (c->bits < 512 && p->one_chunk && (rest[0] == 0 || rest[1] == 0 || rest[0] == rest[1])) p->rest = (int)most;
+	if (p->masked || p->rest || vecs < p->vecs) p->edge = vecs;
 }
 
 static bool has_all_rows(const cg *c, const struct cg_product *p) { return cg_known_rows(c) && c->s->rows == (p->x.row < 0 ? 1 : c->k->dim[p->x.row]); }
@@ -219,12 +222,11 @@ bool cg_find_product(cg *c)
 	p->width = p->bytes ? cg_byte_columns(c) : p->vecs * p->w;
 	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * LO_BYTE_WORDS : lo_word_chunk(p->ordered ? LO_TURNED : p->pairs ? LO_PAIRS : LO_SINGLE);
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
-	p->masked = c->bits == 512 && !p->ordered && cg_known_rows(c);
-	p->edge = edge_vectors(c, p);
+	find_edge(c, p);
 	p->direct = find_direct(c, p);
 	p->late = p->direct != LO_NOREF && !p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE); /* sums there would leave the first cache from chunk to chunk */
 	p->rows_first = p->direct != LO_NOREF && p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE / 2) && c->k->red <= FEW_STEPS && !x.panels && c->s->rows > p->most; /* tiles store more than they multiply */
-	p->partly = p->direct != LO_NOREF && !p->across && !p->bytes && !p->masked && !fill_blocks(c, p->width);
+	p->partly = p->direct != LO_NOREF && !p->across && !p->bytes && !p->masked && !p->rest && !fill_blocks(c, p->width);
 	p->rows_in_place = reads_rows(c, p);
 	p->rows_apart = has_rows_apart(c, p);
 	p->copies_rows = p->rows_apart && p->steps == 1 && cg_known_rows(c) && !lo_is_sym(c->k->red) && c->k->red > 0 && c->k->red % p->w == 0; /* whole vectors */

@@ -62,7 +62,8 @@ struct cg_product {
 	bool partly;            /* direct, but blocks have a panel that is not whole */
 	bool late;              /* direct, but only in the last chunk */
 	int edge;               /* vectors of panels that are not whole, for which there are tiles of their own; 0: none */
-	bool masked;            /* these tiles read and store the columns that there are; else whole vectors */
+	bool masked;            /* these tiles read and store the columns that there are, with masks; else whole vectors */
+	int rest;               /* not masked: so many columns each such panel has, and these are stored; 0: whole vectors are */
 	bool lone;              /* never more than one panel of columns is packed at a time */
 	bool copies;            /* lone: the first tile of a whole panel copies its columns for the others */
 	bool one_tile;          /* copies_rows and copies: one function does it all; else another one copies columns */

@@ -68,8 +68,26 @@ static void open_sums(cg *c, int vecs)
 	rt_putf(c->out, "  %%old = select i1 %%first, ptr %%none, ptr %s\n  %%old.pitch = select i1 %%first, i64 0, i64 %s\n", before, pitch);
 }
 
-/* The sums %e0 .. of the chunk. mask: the columns that there are, by vector; NULL: all. */
-static void put_sums(cg *c, int rows, int vecs, const cg_str *mask)
+/* Stores the first n lanes, in pieces of 1, 2, 4 and so on. */
+static void write_first(cg *c, int n, cg_str v, cg_str to)
+{
+	const struct cg_product *p = c->product;
+	for (int done = 0, size = p->w; done < n; size /= 2) {
+		if (size > n - done) continue;
+		const cg_str part = cg_tmp(c), type = cg_type(p->t, p->w);
+		if (size == 1) rt_putf(c->out, "  %s = extractelement %s %s, i32 %d\n", part.s, type.s, v.s, done);
+		else {
+			rt_putf(c->out, "  %s = shufflevector %s %s, %s poison, <%d x i32> <", part.s, type.s, v.s, type.s, size);
+			for (int i = 0; i < size; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", done + i);
+			rt_puts(c->out, ">\n");
+		}
+		cg_write(c, p->t, size, part, cg_elem(c, p->t, to, cg_int(done)));
+		done += size;
+	}
+}
+
+/* The sums %e0 .. of the chunk. mask: the columns that there are, by vector; NULL: all, or `columns` of them. */
+static void put_sums(cg *c, int rows, int vecs, const cg_str *mask, int columns)
 {
 	const struct cg_product *p = c->product;
 	for (int i = 0; i < rows; i++)
@@ -82,7 +100,8 @@ static void put_sums(cg *c, int rows, int vecs, const cg_str *mask)
 				e = cg_sum(c, p->t, p->w, mask ? cg_read_some(c, p->t, p->w, old, mask[v]) : cg_read(c, p->t, p->w, old), e);
 			}
 			if (mask) cg_write_some(c, p->t, p->w, e, to, mask[v]);
-			else cg_write(c, p->t, p->w, e, to);
+			else if (columns - v * p->w >= p->w) cg_write(c, p->t, p->w, e, to);
+			else write_first(c, columns - v * p->w, e, to);
 		}
 }
 
@@ -247,7 +266,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 	put_begin(c, rows, words, from);
 	put_steps(c, &t, words, to_next, stride, from);
 	if (how == CG_COPY_TILE) cg_read_as_it_lies(c, false);
-	put_sums(c, rows, vecs, has_masks(p, how) ? t.mask : NULL);
+	put_sums(c, rows, vecs, has_masks(p, how) ? t.mask : NULL, how == CG_EDGE_TILE && p->rest ? p->rest : vecs * p->w);
 	return cg_end_own(c);
 }
 

@@ -113,8 +113,8 @@ static int64_t panel_of(tj_dtype sums)
 	return (two > RT_LINE ? two : RT_LINE) / (int64_t)tj_dtype_size(sums);
 }
 
-/* Of a narrow matrix the last panel would be most of what is read. */
-static bool pays(int64_t columns, int64_t panel) { return lo_panel_columns(columns, panel) - columns <= columns / 4; }
+/* Of a narrow matrix the last panel would be most of what is read; but columns that are not adjacent would be packed at each call. */
+static bool pays(int64_t columns, int64_t panel, bool adjacent) { return lo_panel_columns(columns, panel) - columns <= (adjacent ? columns / 4 : columns); }
 
 static int readers(const lo_kernel *k, uint32_t buf)
 {
@@ -141,7 +141,7 @@ static bool is_worth(const lo_kernel *k, const lo_tiles *t, int64_t panel)
 {
 	const int last = k->ndim - 1;
 	if (t->bytes && (t->across || t->strips || lo_word_of(k, t) == LO_SINGLE)) return false; /* few rows read bytes as they lie */
-	if (k->index.v[k->ins.v[t->load[1]].index].group || !pays(k->dim[last], panel)) return false;
+	if (k->index.v[k->ins.v[t->load[1]].index].group || !pays(k->dim[last], panel, t->adjacent)) return false;
 	if (t->plain[1]) return true;
 	return k->dim[last] % panel == 0 && (t->row < 0 || k->dim[t->row] <= MOST_COMPUTED); /* tiles read whole panels of the other loads, too */
 }

@@ -119,6 +119,7 @@ typedef struct bench_product_opts {
 	void *env;
 	double seconds;               /* for each product; quick: an eighth, in fewer rounds */
 	int threads;                  /* 0: TJ_THREADS, or all */
+	int any;                      /* so many products of any sizes instead of the table; 0: the table */
 	bool quick, json, serve, list; /* list: print the table only */
 } bench_product_opts;
 int bench_products(const bench_product_opts *o); /* returns the exit status */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INPUTS, FROZEN, PEERS, READ_B = PEERS + PRODUCT_PEERS, WAYS, WORST = 5, SAMPLES = 200 };
+enum { INPUTS, FROZEN, PEERS, READ_B = PEERS + PRODUCT_PEERS, WAYS, WORST = 5, WORST_OF_ANY = 40, SAMPLES = 200 };
 
 /* ---- the table ---- */
 #define F32(m, k, n) { TJ_F32, 0, m, k, n, false, false }
@@ -68,6 +68,28 @@ static void name_product(const product *p, char name[64])
 	snprintf(name + n, 64 - (size_t)n, "%dx%dx%d%s", (int)p->m, (int)p->k, (int)p->n, p->transposed ? "_nk" : "");
 }
 
+/* ---- any sizes ---- */
+static uint32_t draw(uint32_t *seed)
+{
+	*seed ^= *seed << 13, *seed ^= *seed >> 17, *seed ^= *seed << 5;
+	return *seed >> 8;
+}
+
+/* What no table thinks of: sizes that people have, and one more and one less, of f32, with any other. */
+static product any_product(uint32_t *seed)
+{
+	static const int16_t size[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 17, 20, 24, 25, 31, 32, 33, 40, 48, 50, 63, 64, 65, 80, 96, 100, 127, 128, 129,
+	                                200, 255, 256, 257, 300, 400, 500, 512, 700, 768, 1000, 1024, 2000, 3000 };
+	enum { SIZES = sizeof size / sizeof *size };
+	const double most = 2e8, large = 4e6; /* multiply-adds; elements of an operand or of the result */
+	product p;
+	do {
+		p = (product){ .dtype = TJ_F32, .m = size[draw(seed) % SIZES], .k = size[draw(seed) % SIZES], .n = size[draw(seed) % SIZES] };
+		p.transposed = draw(seed) % 2;
+	} while ((double)p.m * (double)p.k * (double)p.n > most || (double)p.m * (double)p.k > large || (double)p.k * (double)p.n > large || (double)p.m * (double)p.n > large);
+	return p;
+}
+
 /* ---- setting up a product ---- */
 typedef struct job {
 	const product *p;
@@ -82,11 +104,10 @@ typedef struct job {
 	bool wrong;                  /* a result of tjit */
 } job;
 
-static uint32_t seed = 2463534242u;
 static double random_value(void) /* -1 to 1; exact in bf16 */
 {
-	seed ^= seed << 13, seed ^= seed >> 17, seed ^= seed << 5;
-	return ((int)(seed >> 24) - 128) / 128.0;
+	static uint32_t seed = 2463534242u;
+	return ((int)(draw(&seed) >> 16) - 128) / 128.0;
 }
 
 static void set(void *to, tj_dtype t, int64_t i, double v)
@@ -393,14 +414,14 @@ static void put_mean(const report *r, int n, const char *kind, bool json)
 }
 
 /* Puts the reports in order of vs_best. */
-static void put_summary(report *r, int n, bool json)
+static void put_summary(report *r, int n, int worst, bool json)
 {
 	static const char *const kinds[] = { "f32", "f64", "bf16", "fast", "i8" };
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) put_mean(r, n, kinds[i], json);
 	put_mean(r, n, NULL, json);
 	qsort(r, (size_t)n, sizeof *r, by_ratio);
 	printf(json ? "{\"worst\": [" : "worst:");
-	for (int i = 0, k = 0; i < n && k < WORST; i++) {
+	for (int i = 0, k = 0; i < n && k < worst; i++) {
 		if (!r[i].best) continue;
 		if (json) printf("%s\"%s\"", k ? ", " : "", r[i].name);
 		else printf("%s %s %.2f (%s)", k ? "," : "", r[i].name, r[i].vs_best, r[i].best);
@@ -436,14 +457,18 @@ static machine look(int threads)
 
 static int all(tj_ctx *c, const machine *m, const bench_product_opts *o)
 {
-	static report r[PRODUCTS];
-	static char names[PRODUCTS][64];
+	const int most = o->any > 0 ? o->any : PRODUCTS;
+	report *r = calloc((size_t)most, sizeof *r);
+	char (*names)[64] = calloc((size_t)most, sizeof *names);
+	uint32_t seed = 1;
 	int n = 0, wrong = 0;
+	if (!r || !names) exit(2);
 	put_header(m, o->json);
-	for (int i = 0; i < PRODUCTS; i++) {
-		name_product(&products[i], names[n]);
+	for (int i = 0; i < most; i++) {
+		const product any = any_product(&seed), *p = o->any > 0 ? &any : &products[i];
+		name_product(p, names[n]);
 		if (!o->want(o->env, names[n])) continue;
-		job *j = open_job(c, &products[i]);
+		job *j = open_job(c, p);
 		r[n] = time_job(j, m, o->quick ? o->seconds / 8 : o->seconds, o->quick ? QUICK_ROUNDS : LEAST_ROUNDS);
 		r[n].name = names[n];
 		close_job(j);
@@ -451,7 +476,8 @@ static int all(tj_ctx *c, const machine *m, const bench_product_opts *o)
 		wrong += r[n++].wrong;
 	}
 	if (!n) fprintf(stderr, "no product matches\n");
-	put_summary(r, n, o->json);
+	put_summary(r, n, o->any > 0 ? WORST_OF_ANY : WORST, o->json);
+	free(r), free(names);
 	return wrong || !n;
 }
 

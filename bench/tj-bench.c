@@ -3,6 +3,7 @@
  *   tj-bench [--json] [--quick] [--seconds s] [--state] [--sizes] [REGEX]    one line for each case and each of others[]
  *   tj-bench --device cuda:0 [--json] [--quick] [--small] [--seconds s] [REGEX]    the cases of gpucases.c on a GPU
  *   tj-bench --products [--threads N] [--quick] [--json] [--seconds s] [REGEX]    matrix products beside other libraries (products.c)
+ *   tj-bench --products --any N [...]                              the same for N products of any sizes, always the same ones
  *   tj-bench --products --list                                     the shapes of the products as JSON, for peers.py
  *   tj-bench --lowering [--quick] [--json] [--seconds s] [REGEX]    tracing and lowering of large graphs (lowering.c)
  *   tj-bench --train [--quick] [--json] [--seconds s] [REGEX]      training steps (train.c); --list: their sizes as JSON
@@ -57,6 +58,7 @@ static void put_header(void)
 typedef struct options {
 	bool json, quick, small, serve, state, sizes, products, lowering, train, layers, list;
 	int threads;         /* for products; 0: TJ_THREADS, or all */
+	int any;             /* products: bench_product_opts.any */
 	double seconds;      /* time for each case */
 	const char *pattern, *device; /* device NULL: the CPU */
 	const char *only;    /* products: a part of the names; "": all */
@@ -346,13 +348,14 @@ static bool parse(int argc, char **argv, options *o)
 		else if (!strcmp(argv[i], "--layers")) o->layers = true;
 		else if (!strcmp(argv[i], "--list")) o->list = true;
 		else if (!strcmp(argv[i], "--threads") && i + 1 < argc) o->threads = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--any") && i + 1 < argc) o->any = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--only") && i + 1 < argc) o->only = argv[++i];
 		else if (!strcmp(argv[i], "--device") && i + 1 < argc) o->device = argv[++i];
 		else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) o->seconds = atof(argv[++i]);
 		else if (argv[i][0] != '-') o->pattern = argv[i];
 		else return false;
 	}
-	return o->products || !((o->list && !o->train && !o->layers) || o->threads || *o->only);
+	return o->products || !((o->list && !o->train && !o->layers) || o->threads || o->any || *o->only);
 }
 
 typedef struct choice { const regex_t *want; const char *only; } choice;
@@ -369,14 +372,14 @@ int main(int argc, char **argv)
 	regex_t want;
 	if (!parse(argc, argv, &o) || regcomp(&want, o.pattern, REG_EXTENDED | REG_NOSUB)) {
 		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--sizes] [--seconds s] [--device cuda [--small]] [REGEX]\n"
-		                "tj-bench --products [--json] [--quick] [--serve] [--list] [--threads N] [--only TEXT] [--seconds s] [REGEX]\n"
+		                "tj-bench --products [--json] [--quick] [--serve] [--list] [--any N] [--threads N] [--only TEXT] [--seconds s] [REGEX]\n"
 		                "tj-bench --lowering [--json] [--quick] [--seconds s] [REGEX]\n"
 		                "tj-bench --train [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n"
 		                "tj-bench --layers [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n");
 		return 2;
 	}
 	if (o.device) return bench_gpu(&(bench_gpu_opts){ o.device, o.pattern, o.seconds, o.quick, o.small, o.json });
-	if (o.products) return bench_products(&(bench_product_opts){ chosen, &(choice){ &want, o.only }, o.seconds, o.threads, o.quick, o.json, o.serve, o.list });
+	if (o.products) return bench_products(&(bench_product_opts){ chosen, &(choice){ &want, o.only }, o.seconds, o.threads, o.any, o.quick, o.json, o.serve, o.list });
 	if (o.lowering) return bench_lowering(&(bench_lowering_opts){ chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json });
 	const bench_suite_opts suite = { chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list };
 	if (o.train) return bench_train(&suite);

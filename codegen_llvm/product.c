@@ -10,7 +10,7 @@
  * Packing is left out where it does not pay: few tiles read whole panels in place; few panels read rows in place; and the sums go straight
  * to the result where the kernel does no more than store them.
  *
- * Functions that kernels share pack an operand (one for each) and compute a tile (one for each number of rows). A product with one row whose
+ * Functions that kernels share pack an operand (one for each) and compute a tile (one for each number of rows). A product with one row, or a few, whose
  * columns are adjacent in memory is computed in strips: several rows of the right operand are added to the sums at a time, from end to
  * end, because memory is read fastest in sequence. Each sum is one chain of fused multiply-adds in each chunk, whatever the walk.
  *
@@ -85,7 +85,7 @@ static unit put_unit(cg *c)
 	u.panels = cg_elem(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
 	for (int o = 0; p->ordered && o < 2; o++) u.fit[o] = cg_elem(c, TJ_I16, u.panels, cg_int(o - 2)); /* the last bytes of what lies between the two */
 	if (p->across) u.panels = cg_elem(c, p->t, u.packed, cg_op(c, "add", cg_op(c, "mul", rows.s, cg_int(k->red)), cg_int(LO_TILE_SLACK)));
-	u.sums = cg_elem(c, p->t, u.panels, cg_add(c, p->x.strips ? p->pitch : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(LO_TILE_PANEL)), cg_lit(LO_TILE_SLACK)).s);
+	u.sums = cg_elem(c, p->t, u.panels, cg_add(c, p->x.strips ? cg_mul(c, p->pitch, cg_lit(cg_strip_rows(c))) : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(LO_TILE_PANEL)), cg_lit(LO_TILE_SLACK)).s);
 	u.pitch = p->pitch.s;
 	if (p->direct == LO_NOREF) return u;
 	const lo_ins *out = &k->ins.v[p->direct];
@@ -418,7 +418,7 @@ static void call_strip(cg *c, const unit *u, cg_str name, cg_str k, cg_str sums,
 {
 	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1)), x = operand_at(c, u, 0, cg_int(0), k), y = operand_at(c, u, 1, cg_int(0), k);
 	rt_text t = { 0 };
-	rt_putf(&t, "ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s);
+	rt_putf(&t, "ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s, i64 %s", x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s, u->pitch.s);
 	for (int o = 0; o < 2; o++) cg_put_arguments(c, o, cg_int(0), k, &t);
 	call(c, name, &t);
 }
@@ -440,10 +440,13 @@ static void put_strips(cg *c, const unit *u)
 	const unsigned id = ++c->tmp;
 	rt_putf(c->out, "  br i1 %s, label %%added%u, label %%later%u\n", first.s, id, id);
 	cg_label(c, cg_fmt("later%u", id));
-	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->w), false);
-	cg_str q = cg_elem(c, p->t, u->sums, j.i), more = cg_read(c, p->t, p->w, cg_elem(c, p->t, u->panels, j.i));
-	cg_write(c, p->t, p->w, cg_sum(c, p->t, p->w, cg_read(c, p->t, p->w, q), more), q);
-	cg_close(c, &j);
+	for (int i = 0; i < cg_strip_rows(c); i++) {
+		const cg_str row = cg_op(c, "mul", u->pitch, cg_int(i));
+		cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->w), false);
+		const cg_str at = cg_op(c, "add", row, j.i), q = cg_elem(c, p->t, u->sums, at), more = cg_read(c, p->t, p->w, cg_elem(c, p->t, u->panels, at));
+		cg_write(c, p->t, p->w, cg_sum(c, p->t, p->w, cg_read(c, p->t, p->w, q), more), q);
+		cg_close(c, &j);
+	}
 	cg_jump(c, cg_fmt("added%u", id));
 	cg_close(c, &chunk);
 }

@@ -7,7 +7,7 @@
  *   words.c     products of bytes: how they are packed and multiplied
  *   dots.c      the same for few rows, which read columns as they lie
  *   pairs.c     the same for products of bf16 that multiply two steps at a time
- *   sums.c      the functions that compute a tile, and a strip
+ *   sums.c      the functions that compute a tile, and a strip (few rows)
  *   across.c    tiles of few rows that transpose columns as they read them
  *
  * These functions are shared by kernels (own.c): sizes are their arguments. */
@@ -166,7 +166,8 @@ typedef enum cg_tile {
 } cg_tile;
 cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */
 bool cg_row_is_argument(const struct cg_product *p); /* %row: elements from row to row, of a tile that reads them in place; after those of every tile */
-cg_str cg_put_strip(cg *c, int steps);         /* sums of one row = or += steps of r */
+int cg_strip_rows(const cg *c);
+cg_str cg_put_strip(cg *c, int steps);         /* sums (row i at %sums + i * %pitch) = or += steps of r */
 int cg_strip_steps(const cg *c);               /* steps of r that a strip adds at a time */
 
 /* ---- across.c ---- */

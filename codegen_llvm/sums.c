@@ -3,16 +3,22 @@
 
 enum {
 	STEPS = 16, FEW_STEPS = 8, /* strips: steps of r that are added at a time; FEW where their rows share a set of the first cache */
+	NUMBERS = 24,              /* strips: of several rows, most that are in registers */
 	AHEAD = 256,               /* strips: elements; distance of prefetches */
 	MOST_ROWS = 2 * LO_TILE_ROWS, /* of a tile of one vector of columns */
 	NEAR = 48, NEAR_STORED = 96, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches. Wider tiles read long pieces, which a processor fetches ahead by itself */
 };
 
-/* Steps of r in a strip: as many as registers allow, unless rows are a multiple of a page apart, or may be. */
+int cg_strip_rows(const cg *c) { return c->product->x.row < 0 ? 1 : (int)c->s->rows; }
+
+/* Steps of r in a strip: as many as registers allow, unless rows of B are a multiple of a page apart, or may be. */
 int cg_strip_steps(const cg *c)
 {
 	const int64_t row = cg_r_step(c, 1), size = (int64_t)tj_dtype_size(cg_item_dtype(c, 1));
-	return c->bits < 512 || lo_is_sym(row) || row * size % CG_PAGE == 0 ? FEW_STEPS : STEPS;
+	const int most = c->bits < 512 || lo_is_sym(row) || row * size % CG_PAGE == 0 ? FEW_STEPS : STEPS, rows = cg_strip_rows(c);
+	int steps = rows == 1 ? most : most / 2;
+	while (rows > 1 && steps * rows > (c->bits == 512 ? NUMBERS : NUMBERS / 3)) steps /= 2;
+	return steps;
 }
 
 static bool from_memory(const cg *c)
@@ -299,34 +305,43 @@ static void strip_pair(cg *c, int steps, const cg_str *x, const cg_str *row, cg_
 	for (int i = 0; i < 2; i++) cg_write(c, p->t, p->w, lanes_of(c, sum[0], sum[1], i * p->w / 2, 1), to[i]);
 }
 
-/* The vector of sums from j on, of one row, plus `steps` steps of r. mask: the columns that there are; NULL: all. */
+/* The vectors of sums from j on, plus `steps` steps of r. mask: the columns that there are; NULL: all. */
 static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, cg_str j, const cg_str *mask)
 {
+	const int rows = cg_strip_rows(c);
+	cg_str to[LO_TILE_ROWS], sums[LO_TILE_ROWS];
 	const struct cg_product *p = c->product;
 	const tj_dtype yt = cg_item_dtype(c, 1);
 	cg_str next = mask ? j : cg_choose(c, cg_cmp(c, "slt", cg_op(c, "add", j, cg_int(AHEAD)), cg_fmt("%%n")), "i64", cg_int(AHEAD), cg_op(c, "add", cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%sy"), cg_int(steps)), cg_fmt("%%n")), cg_int(AHEAD)));
-	cg_str q = cg_elem(c, p->t, cg_fmt("%%sums"), j), sum = cg_tmp(c), type = cg_type(p->t, p->w), old = cg_read(c, p->t, p->w, q);
-	rt_putf(c->out, "  %s = select i1 %%first, %s zeroinitializer, %s %s\n", sum.s, type.s, type.s, old.s);
-	for (int s = 0; s < steps; s++) {
-		cg_str y = cg_elem(c, yt, row[s], j);
-		if (!mask && from_memory(c)) cg_prefetch(c, cg_elem(c, yt, y, next), 0);
-		sum = cg_multiply_add(c, p->t, p->w, x[s], cg_columns(c, y, (cg_at){ .item = j, .k = cg_int(s), .mask = mask }), sum);
+	for (int i = 0; i < rows; i++) {
+		to[i] = cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "add", j, cg_op(c, "mul", cg_fmt("%%pitch"), cg_int(i))));
+		sums[i] = cg_choose(c, cg_fmt("%%first"), cg_type(p->t, p->w).s, cg_fmt("zeroinitializer"), cg_read(c, p->t, p->w, to[i]));
 	}
-	cg_write(c, p->t, p->w, sum, q);
+	for (int s = 0; s < steps; s++) {
+		const cg_str at = cg_elem(c, yt, row[s], j);
+		if (!mask && from_memory(c)) cg_prefetch(c, cg_elem(c, yt, at, next), 0);
+		const cg_str y = cg_columns(c, at, (cg_at){ .item = j, .k = cg_int(s), .mask = mask });
+		for (int i = 0; i < rows; i++) sums[i] = cg_multiply_add(c, p->t, p->w, x[s * rows + i], y, sums[i]);
+	}
+	for (int i = 0; i < rows; i++) cg_write(c, p->t, p->w, sums[i], to[i]);
 }
 
 cg_str cg_put_strip(cg *c, int steps)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = cg_item_dtype(c, 0);
-	cg_str x[STEPS], row[STEPS], some;
+	const int rows = cg_strip_rows(c);
+	cg_str x[STEPS * LO_TILE_ROWS], row[STEPS], some;
 	rt_text parameters = { 0 };
-	rt_puts(&parameters, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first");
+	rt_puts(&parameters, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first, i64 %pitch");
 	for (int o = 0; o < 2; o++) cg_put_parameters(c, o, &parameters);
 	cg_begin_own(c, &parameters);
 	for (int s = 0; s < steps; s++) {
-		const cg_at at = { .lanes = 1, .item = cg_int(0), .k = cg_int(s), .loaded = cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), cg_op(c, "mul", cg_fmt("%%sx"), cg_int(s)))) };
-		x[s] = cg_splat(c, cg_type(p->t, 1).s, cg_computed(c, 0, &at), p->w);
+		for (int i = 0; i < rows; i++) {
+			const cg_str place = cg_op(c, "add", cg_op(c, "mul", cg_fmt("%%sx"), cg_int(s)), cg_int(i * cg_item_step(c, 0)));
+			const cg_at at = { .lanes = 1, .item = cg_int(i), .k = cg_int(s), .loaded = cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), place)) };
+			x[s * rows + i] = cg_splat(c, cg_type(p->t, 1).s, cg_computed(c, 0, &at), p->w);
+		}
 		row[s] = cg_elem(c, cg_item_dtype(c, 1), cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%sy"), cg_int(s)));
 	}
 	some = cg_tmp(c);

@@ -220,7 +220,7 @@ typedef struct lo_tiles {
 	bool flat;               /* along columns the other loads have steps of 0 or 1 */
 	bool panels;             /* columns lie in panels (PANELS, WORDS) */
 	bool words;              /* of words */
-	bool strips;             /* one row, and adjacent columns that lie in rows */
+	bool strips;             /* one row or a few, and adjacent columns that lie in rows */
 	bool across;             /* few rows, their number is known, and columns whose steps of r are adjacent; the other sizes are known, too, unless `bytes` */
 	bool bytes;              /* i8 times i8 with sums of i32: machines multiply several steps of r at once */
 	bool pairs;              /* bf16 times bf16 in the order FAST, no strips: machines multiply two steps of r at once */

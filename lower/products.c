@@ -62,6 +62,8 @@ tj_dtype lo_product_dtype(tj_dtype t)
 
 /* ---- the product of a kernel ---- */
 enum {
+	STRIP_ROWS = 4,        /* most rows of a strip */
+	STRIP_VECTORS = 4, STRIP_BYTES = 1 << 16, /* of more than one row: smaller B's are read more quickly by tiles */
 	ACROSS_ROOM = 1 << 18  /* elements of rows that are packed over all of r: they stay in the second cache */
 };
 
@@ -135,6 +137,18 @@ static bool are_bytes(const lo_kernel *k, const lo_tiles *t)
 	bool all = k->ins.v[t->dot].dtype == TJ_I32;
 	for (int i = 0; i < 2; i++) all &= t->plain[i] && is_even(index_of(k, t->load[i])) && k->ins.v[t->load[i]].dtype == TJ_I8;
 	return all;
+}
+
+/* One row, or a few: columns are multiplied as they lie. For vectors of 512 bits tiles read as fast, if B is near and its rows are whole panels. */
+static bool is_strip(const lo_kernel *k, const lo_tiles *t)
+{
+	const int64_t last = k->dim[k->ndim - 1], size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype), lanes = rt_vector_bits() / 8 / size;
+	const bool wide = rt_vector_bits() == 512;
+	if (k->red == 0 || !t->adjacent || !t->flat || t->panels) return false;
+	if (t->row < 0) return true;
+	if (t->bytes || t->value[1] != t->load[1] || lo_is_sym(k->dim[t->row]) || lo_is_sym(last) || lo_is_sym(k->red) || k->dim[t->row] > (wide ? STRIP_ROWS - 1 : STRIP_ROWS)) return false;
+	if (last <= STRIP_VECTORS * lanes || k->red * last * size <= STRIP_BYTES) return false;
+	return !wide || last % (2 * lanes) || k->red * last * size > RT_THIRD_CACHE / 4 * 3;
 }
 
 static bool is_across(const lo_kernel *k, const lo_tiles *t)
@@ -211,8 +225,8 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	const int role = k->buf.v[k->ins.v[columns->load].buf].role;
 	t->words = role == LO_WORDS;
 	t->panels = lo_in_panels(role);
-	t->strips = k->red != 0 && t->row < 0 && t->adjacent && t->flat && !t->panels;
 	t->bytes = are_bytes(k, t);
+	t->strips = is_strip(k, t);
 	t->across = is_across(k, t);
 	t->pairs = dot->tree == LO_TREE_FAST && !t->strips;
 	t->ordered = is_ordered(k, t);
@@ -277,7 +291,7 @@ static blocks cut(const lo_tiles *x, const lo_kernel *k, int64_t m, int64_t n, i
 	const int64_t most = x->strips ? (x->bytes ? LONG_STRIP : STRIP) : m <= LO_TILE_ROWS && (x->adjacent || x->across) ? WIDE : MOST_COLUMNS;
 	blocks best = { 0 };
 	few = div_up(few, outer);
-	for (int64_t down = 1; down <= (x->across ? 1 : few) && down <= m; down++) {
+	for (int64_t down = 1; down <= (x->across || x->strips ? 1 : few) && down <= m; down++) {
 		const int64_t rows = piece(m, div_up(m, MOST_ROWS) <= threads && down > 1 ? 1 : LO_TILE_ROWS, pieces(m, MOST_ROWS, down)), across = pieces(n, most, div_up(few, div_up(m, rows)));
 		for (int more = 0; more < threads; more++) {
 			blocks b = { rows, piece(n, COLUMNS, across + more) };
@@ -306,6 +320,6 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->rows = b.rows;
 	s->block = b.columns;
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
-	s->scratch = (size_t)((LO_ROW_ROOM * rows + (x.strips ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across && !x.bytes ? m * red : 0)) * size);
+	s->scratch = (size_t)((LO_ROW_ROOM * rows + (x.strips ? rows : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across && !x.bytes ? m * red : 0)) * size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

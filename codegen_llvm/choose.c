@@ -201,6 +201,64 @@ static int across_vectors(const cg *c, const struct cg_product *p)
 	return waits && c->s->rows <= (cg_computes(c, 1) ? 3 : 4) ? 2 : 1;
 }
 
+/* ---- the fields of a product, each group from those before it ---- */
+/* What is multiplied at a time. */
+static void find_tile(const cg *c, struct cg_product *p)
+{
+	const lo_tiles *x = &p->x;
+	p->t = (tj_dtype)c->k->ins.v[x->dot].dtype;
+	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
+	p->panel = c->k->buf.v[c->k->ins.v[x->load[1]].buf].elems;
+	p->across = is_across(c, p);
+	p->ordered = x->ordered && c->bits == 512;
+	p->pairs = p->ordered || (cg_pairs(c) && !p->across && (!x->panels || x->words));
+	p->bytes = x->bytes && (x->strips || (x->across && has_all_rows(c, p)));
+	p->steps = cg_word_steps(c);
+	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
+	p->most = most_rows(c, p);
+	p->width = p->bytes ? cg_byte_columns(c) : p->vecs * p->w;
+	p->chunk = p->bytes ? cg_byte_chunk(c) : x->bytes ? p->steps * LO_BYTE_WORDS : lo_word_chunk(p->ordered ? LO_TURNED : p->pairs ? LO_PAIRS : LO_SINGLE);
+	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
+}
+
+/* Where sums go. Sums whose rows lie a page apart would leave the first cache from chunk to chunk; with few steps tiles store more than they multiply. */
+static void find_sums(const cg *c, struct cg_product *p)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1];
+	find_edge(c, p);
+	p->direct = find_direct(c, p);
+	const bool direct = p->direct != LO_NOREF;
+	p->late = direct && !p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE);
+	p->rows_first = direct && p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE / 2) && c->k->red <= FEW_STEPS && !p->x.panels && c->s->rows > p->most;
+	p->partly = direct && !p->across && !p->bytes && !p->masked && !p->rest && !fill_blocks(c, p->width);
+	p->lanes = p->across && last < p->width ? (int)last : p->width;
+	p->ragged = p->across && p->lanes == p->width && !fill_blocks(c, p->width);
+}
+
+static void find_rows(const cg *c, struct cg_product *p)
+{
+	const int64_t red = c->k->red;
+	p->rows_in_place = reads_rows(c, p);
+	p->rows_apart = has_rows_apart(c, p);
+	p->copies_rows = p->rows_apart && p->steps == 1 && cg_known_rows(c) && !lo_is_sym(red) && red > 0 && red % p->w == 0; /* whole vectors */
+}
+
+static void find_columns(const cg *c, struct cg_product *p)
+{
+	const lo_tiles *x = &p->x;
+	const bool whole = fill_blocks(c, p->width), reads = x->plain[1] || (cg_items_adjacent(c, 1) && whole); /* tiles can read any columns that the product has */
+	const bool few_rows = cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c));
+	const bool few = few_rows && !p->rows_first && !p->ordered && (p->steps == 1 || p->pairs) && x->adjacent && reads;
+	const bool many = !few && !p->rows_first && !p->across && !x->panels && !x->strips && p->steps == 1 && cg_known_rows(c);
+	p->copies = many && (x->adjacent || (x->windows && cg_items_adjacent(c, 1))) && reads;
+	p->one_tile = p->copies && p->copies_rows && x->adjacent && !cg_computes(c, 1); /* columns and their copy are read alike */
+	p->lone = x->panels || few || p->across || p->copies;
+	p->in_place = !p->across && !p->rows_first && (p->lone || (x->adjacent && !cg_computes(c, 1)));
+	p->columns_computed = (!p->lone || p->copies || x->words) && !x->strips;
+	p->yt = p->columns_computed ? p->t : cg_item_dtype(c, 1);
+	p->unpacked = x->panels || p->across || ((few || p->copies) && whole) || (few && p->masked && p->edge && p->steps == 1);
+}
+
 bool cg_find_product(cg *c)
 {
 	lo_tiles x;
@@ -209,38 +267,10 @@ bool cg_find_product(cg *c)
 	if (!p) return false;
 	p->x = x;
 	if (!cg_find_operands(c)) return false;
-	p->t = (tj_dtype)c->k->ins.v[x.dot].dtype;
-	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
-	p->panel = c->k->buf.v[c->k->ins.v[x.load[1]].buf].elems;
-	p->across = is_across(c, p);
-	p->ordered = x.ordered && c->bits == 512;
-	p->pairs = p->ordered || (cg_pairs(c) && !p->across && (!x.panels || x.words));
-	p->bytes = x.bytes && (x.strips || (x.across && has_all_rows(c, p)));
-	p->steps = cg_word_steps(c);
-	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
-	p->most = most_rows(c, p);
-	p->width = p->bytes ? cg_byte_columns(c) : p->vecs * p->w;
-	p->chunk = p->bytes ? cg_byte_chunk(c) : x.bytes ? p->steps * LO_BYTE_WORDS : lo_word_chunk(p->ordered ? LO_TURNED : p->pairs ? LO_PAIRS : LO_SINGLE);
-	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
-	find_edge(c, p);
-	p->direct = find_direct(c, p);
-	p->late = p->direct != LO_NOREF && !p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE); /* sums there would leave the first cache from chunk to chunk */
-	p->rows_first = p->direct != LO_NOREF && p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE / 2) && c->k->red <= FEW_STEPS && !x.panels && c->s->rows > p->most; /* tiles store more than they multiply */
-	p->partly = p->direct != LO_NOREF && !p->across && !p->bytes && !p->masked && !p->rest && !fill_blocks(c, p->width);
-	p->rows_in_place = reads_rows(c, p);
-	p->rows_apart = has_rows_apart(c, p);
-	p->copies_rows = p->rows_apart && p->steps == 1 && cg_known_rows(c) && !lo_is_sym(c->k->red) && c->k->red > 0 && c->k->red % p->w == 0; /* whole vectors */
-	p->lanes = p->across && c->k->dim[c->k->ndim - 1] < p->width ? (int)c->k->dim[c->k->ndim - 1] : p->width;
-	p->ragged = p->across && p->lanes == p->width && !fill_blocks(c, p->width);
-	const bool reads = x.plain[1] || (cg_items_adjacent(c, 1) && fill_blocks(c, p->width)); /* tiles can read any columns that the product has */
-	const bool few = !p->rows_first && !p->ordered && (p->steps == 1 || p->pairs) && x.adjacent && reads && (cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c)));
-	p->copies = !few && !p->rows_first && !p->across && !x.panels && !x.strips && p->steps == 1 && (x.adjacent || (x.windows && cg_items_adjacent(c, 1))) && reads && cg_known_rows(c);
-	p->one_tile = p->copies && p->copies_rows && x.adjacent && !cg_computes(c, 1); /* columns and their copy are read alike */
-	p->lone = x.panels || few || p->across || p->copies;
-	p->in_place = !p->across && !p->rows_first && (p->lone || (x.adjacent && !cg_computes(c, 1)));
-	p->columns_computed = (!p->lone || p->copies || x.words) && !x.strips;
-	p->yt = p->columns_computed ? p->t : cg_item_dtype(c, 1);
-	p->unpacked = x.panels || p->across || ((few || p->copies) && fill_blocks(c, p->width)) || (few && p->masked && p->edge && p->steps == 1);
+	find_tile(c, p);
+	find_sums(c, p);
+	find_rows(c, p);
+	find_columns(c, p);
 	choose_tiles(c, p);
 	return true;
 }

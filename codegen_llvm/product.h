@@ -41,38 +41,43 @@ struct cg_product {
 	struct cg_operand operand[2];
 	struct { cg_str name; uint32_t round; } *memo; /* by instruction: its value in the current round of cg_computed() */
 	uint32_t round;
-	bool columns_computed;  /* tiles read columns that packing has computed */
-	tj_dtype t, yt;         /* of the sums; of the columns as tiles and strips read them */
+	/* What is multiplied at a time: */
+	tj_dtype t;             /* of the sums */
+	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
 	int64_t panel;          /* columns of a stored panel (LO_PANELS, LO_WORDS) */
 	int steps;              /* of r in an element of packed rows and columns; more than 1: words.c, pairs.c */
+	bool across;            /* tiles transpose columns (across.c) */
 	bool pairs;             /* pairs.c */
 	bool ordered;           /* pairs, in strict order */
 	bool bytes;             /* dots.c */
 	int chunk;              /* steps of r that are packed and added at a time */
-	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
+	bool one_chunk;         /* r is no longer than a chunk */
 	int most;               /* rows of the largest tile */
 	int rows[CG_MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
+	/* Where sums go: */
+	cg_num pitch;           /* of the sums of the block */
+	uint32_t direct;        /* the store that is all that the point sections do: tiles write whole panels there; LO_NOREF: none */
+	bool partly;            /* direct, but blocks have a panel that is not whole */
+	bool late;              /* direct, but only in the last chunk */
+	bool rows_first;        /* a tile of rows goes through all panels of packed columns, before the next one does; else a panel through all rows */
+	int edge;               /* vectors of panels that are not whole, for which there are tiles of their own; 0: none */
+	bool masked;            /* these tiles read and store the columns that there are, with masks; else whole vectors */
+	int rest;               /* not masked: so many columns each such panel has, and these are stored; 0: whole vectors are */
+	int lanes;              /* across: columns of a panel that there are; the others repeat the last one */
+	bool ragged;            /* across: the last panel of a block may lack columns */
+	/* How rows are read: */
 	bool rows_in_place;     /* rows are not packed */
 	bool rows_apart;        /* packed rows lie as rows do, LO_ROW_ROOM elements from one to the next */
 	bool copies_rows;       /* rows_apart: the tiles of a block's first panel copy them, for themselves and for those of the other panels; else rows are
 	                         * packed beforehand, unless they are in place */
+	/* How columns are read: */
 	bool in_place;          /* whole panels of columns are read in place where rows are few */
-	uint32_t direct;        /* the store that is all that the point sections do: tiles write whole panels there; LO_NOREF: none */
-	bool rows_first;        /* a tile of rows goes through all panels of packed columns, before the next one does; else a panel through all rows */
-	bool partly;            /* direct, but blocks have a panel that is not whole */
-	bool late;              /* direct, but only in the last chunk */
-	int edge;               /* vectors of panels that are not whole, for which there are tiles of their own; 0: none */
-	bool masked;            /* these tiles read and store the columns that there are, with masks; else whole vectors */
-	int rest;               /* not masked: so many columns each such panel has, and these are stored; 0: whole vectors are */
 	bool lone;              /* never more than one panel of columns is packed at a time */
 	bool copies;            /* lone: the first tile of a whole panel copies its columns for the others */
 	bool one_tile;          /* copies_rows and copies: one function does it all; else another one copies columns */
 	bool unpacked;          /* columns are never packed */
-	bool across;            /* tiles transpose columns (across.c) */
-	int lanes;              /* across: columns of a panel that there are; the others repeat the last one */
-	bool ragged;            /* across: the last panel of a block may lack columns */
-	bool one_chunk;         /* r is no longer than a chunk */
-	cg_num pitch;           /* of the sums of the block */
+	bool columns_computed;  /* tiles read columns that packing has computed */
+	tj_dtype yt;            /* of the columns as tiles and strips read them */
 	/* Names of the functions that it calls: */
 	cg_str pack[2], tile[CG_MOST_TILES], edge_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
 	cg_str apart_tile[CG_MOST_TILES], copy_tile[CG_MOST_TILES];

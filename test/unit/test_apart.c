@@ -127,8 +127,45 @@ static void few_columns(void **state)
 		multiply_as((shape){ dtype[i % 5], m[i / 5 % 3], k[i / 3 % 3], 1 + i % 9, k[i / 3 % 3], .frozen = i >> 1 & 1, .turned = i >> 2 & 1, .room = 16 }, i / 30);
 }
 
+/* x (w * scale)': a scale for each column, which tiles read as they transpose the columns. */
+static void scaled_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_matmul(in[0], tj_transpose(tj_mul(in[1], in[2]), 0, 1));
+}
+
+static void scaled(int64_t m, int64_t k, int64_t n)
+{
+	const fenced x = numbers(TJ_F32, m * k, 0), w = numbers(TJ_F32, n * k, 1), scale = numbers(TJ_F32, n, 0);
+	tj_ctx *c = kit_open();
+	tj_tensor *in[] = { tj_wrap(c, TJ_F32, TJ_SHAPE(m, k), NULL, x.data, NULL, NULL), tj_wrap(c, TJ_F32, TJ_SHAPE(n, k), NULL, w.data, NULL, NULL),
+		                tj_wrap(c, TJ_F32, TJ_SHAPE(n, 1), NULL, scale.data, NULL, NULL) };
+	tj_fn *f = tj_compile(c, scaled_body, NULL, TJ_OPTS(tj_compile_opts, .name = "scaled", .nin = 3, .nout = 1));
+	const float *got = tj_data(tj_call1(f, TJ_LIST(in[0], in[1], in[2])));
+	for (int64_t i = 0; i < m * n; i++) {
+		int64_t want = 0;
+		for (int64_t r = 0; r < k; r++) want += number(i / n * k + r, 0) * number(i % n * k + r, 1) * number(i % n, 0);
+		if ((int64_t)got[i] != want) fail_msg("%lld x %lld x %lld, element %lld: %g, not %lld", (long long)m, (long long)k, (long long)n, (long long)i, (double)got[i], (long long)want);
+	}
+	kit_ok(c);
+	tj_close(c);
+	unfence(x), unfence(w), unfence(scale);
+}
+
+static void scaled_columns(void **state)
+{
+	static const char *const cpu[] = { NULL, "256", "128" }; /* NULL: the whole CPU */
+	static const int64_t n[] = { 3, 5, 13, 20, 33 };
+	(void)state;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 30 : 5); i++) {
+		if (cpu[i / 5 % 3]) setenv("TJ_CPU", cpu[i / 5 % 3], 1);
+		scaled(1 + i % 4, 40 + 8 * (i % 3), n[i % 5]);
+		unsetenv("TJ_CPU");
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(few_columns), cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(scaled_columns), cmocka_unit_test(few_columns), cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
 	KIT_RUN(tests);
 }

@@ -319,7 +319,7 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	const blocks b = cut(&x, k, m, last, outer, threads == 1 || few_blocks || all < 150 * RT_SERIAL_NS ? threads : 4 * threads, threads);
 	s->rows = b.rows;
 	s->block = b.columns;
-	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS;
-	s->scratch = (size_t)((LO_ROW_ROOM * rows + (x.strips ? rows : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across && !x.bytes ? m * red : 0)) * size);
+	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS; /* strips of some rows are tiles if the code has symbols for sizes */
+	s->scratch = (size_t)((LO_ROW_ROOM * rows + (x.strips && x.row < 0 ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across && !x.bytes ? m * red : 0)) * size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

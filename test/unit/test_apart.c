@@ -164,8 +164,38 @@ static void scaled_columns(void **state)
 	}
 }
 
+/* Kernels that differ only in sizes share code, in which the number of rows is not known: these have the room of tiles, not of strips. */
+static void several_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	for (int i = 0; i < 3; i++) out[i] = tj_matmul(in[0], in[1 + i]);
+}
+
+static void shared_code(void **state)
+{
+	enum { M = 4, K = 257 };
+	static const int64_t n[] = { 191, 203, 97 };
+	(void)state;
+	for (int width = 0; width < 2; width++) {
+		if (width) setenv("TJ_CPU", "256", 1);
+		const fenced x = numbers(TJ_F32, M * K, 0);
+		fenced b[3];
+		tj_ctx *c = kit_open();
+		tj_tensor *in[4] = { tj_wrap(c, TJ_F32, TJ_SHAPE(M, K), NULL, x.data, NULL, NULL) }, *out[3];
+		for (int i = 0; i < 3; i++) b[i] = numbers(TJ_F32, K * n[i], 1), in[1 + i] = tj_wrap(c, TJ_F32, TJ_SHAPE(K, n[i]), NULL, b[i].data, NULL, NULL);
+		tj_fn *f = tj_compile(c, several_body, NULL, TJ_OPTS(tj_compile_opts, .name = "several", .nin = 4, .nout = 3));
+		tj_call(f, out, in);
+		for (int i = 0; i < 3; i++) check(&(shape){ TJ_F32, M, K, n[i], K, .room = n[i] }, tj_data(out[i]));
+		kit_ok(c);
+		tj_close(c);
+		unfence(x);
+		for (int i = 0; i < 3; i++) unfence(b[i]);
+		unsetenv("TJ_CPU");
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(scaled_columns), cmocka_unit_test(few_columns), cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(shared_code), cmocka_unit_test(scaled_columns), cmocka_unit_test(few_columns), cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
 	KIT_RUN(tests);
 }

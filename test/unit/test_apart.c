@@ -164,7 +164,7 @@ static void scaled_columns(void **state)
 	}
 }
 
-/* Kernels that differ only in sizes share code, in which the number of rows is not known: these have the room of tiles, not of strips. */
+/* A few rows of sizes that vary: three products of one function, whose rows are strips if sizes are known. */
 static void several_body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -183,8 +183,8 @@ static void shared_code(void **state)
 		tj_ctx *c = kit_open();
 		tj_tensor *in[4] = { tj_wrap(c, TJ_F32, TJ_SHAPE(M, K), NULL, x.data, NULL, NULL) }, *out[3];
 		for (int i = 0; i < 3; i++) b[i] = numbers(TJ_F32, K * n[i], 1), in[1 + i] = tj_wrap(c, TJ_F32, TJ_SHAPE(K, n[i]), NULL, b[i].data, NULL, NULL);
-		tj_fn *f = tj_compile(c, several_body, NULL, TJ_OPTS(tj_compile_opts, .name = "several", .nin = 4, .nout = 3));
-		tj_call(f, out, in);
+		tj_fn *f = tj_compile(c, several_body, NULL, TJ_OPTS(tj_compile_opts, .name = "several", .nin = 4, .nout = 3, .dynamic = TJ_DYNAMIC_ON));
+		tj_call(f, out, TJ_LIST(in[0], in[1], in[2], in[3]));
 		for (int i = 0; i < 3; i++) check(&(shape){ TJ_F32, M, K, n[i], K, .room = n[i] }, tj_data(out[i]));
 		kit_ok(c);
 		tj_close(c);

@@ -60,7 +60,17 @@ static void square(cg *c, tile *t, int v, cg_str k, int more, const cg_str *mask
 	cg_turn_square(c, c->product->t, w, step);
 }
 
-/* The same with half as many steps as columns, for floats and 256 bits. Columns join as they are loaded, which takes no shuffle, and half as many
+/* A vector of the n elements at each of two addresses. */
+static cg_str join(cg *c, tj_dtype t, int n, cg_str low, cg_str high)
+{
+	const cg_str r = cg_tmp(c), half = cg_type(t, n), a = cg_read(c, t, n, low), b = cg_read(c, t, n, high);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> ", r.s, half.s, a.s, half.s, b.s, 2 * n);
+	cg_iota(c->out, "i32", 1, 2 * n);
+	rt_puts(c->out, "\n");
+	return r;
+}
+
+/* As square(), with half as many steps as columns, for floats and 256 bits. Columns join as they are loaded, which takes no shuffle, and half as many
  * vectors need registers:
  *
  *   columns 0, 4    r r r r | r r r r       step 0    c c c c | c c c c
@@ -71,7 +81,7 @@ static void half_square(cg *c, tile *t, int v, cg_str k, int more, cg_str *step)
 	cg_str at[MOST_COLUMNS];
 	hide_strides(c, t);
 	addresses(c, t, v * 2 * n, 2 * n, k, at);
-	for (int i = 0; i < n; i++) step[i] = cg_join(c, t->from, n, cg_elem(c, t->from, at[i], cg_int(more)), cg_elem(c, t->from, at[n + i], cg_int(more)));
+	for (int i = 0; i < n; i++) step[i] = join(c, t->from, n, cg_elem(c, t->from, at[i], cg_int(more)), cg_elem(c, t->from, at[n + i], cg_int(more)));
 	cg_turn_groups(c, t->from, 2 * n, n, step);
 }
 

@@ -31,10 +31,11 @@ int cg_few_rows(const cg *c)
  * share one set or two of the first cache, and not of sizes that vary, for which there are few tiles. */
 static int most_rows(const cg *c, const struct cg_product *p)
 {
-	const int64_t row = cg_item_step(c, 0) * (int64_t)tj_dtype_size(cg_item_dtype(c, 0));
+	const int64_t step = cg_item_step(c, 0);
 	const int sums = c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS;
 	if (p->across) return (int)c->s->rows;
-	return sums / (p->vecs == 1 && (!cg_known_rows(c) || row % (CG_PAGE / 2) == 0) ? 2 : p->vecs);
+	const bool few = !cg_known_rows(c) || lo_is_sym(step) || step * (int64_t)tj_dtype_size(cg_item_dtype(c, 0)) % (CG_PAGE / 2) == 0;
+	return sums / (p->vecs == 1 && few ? 2 : p->vecs);
 }
 
 /* How many rows the tiles of n rows have: the same in all, which takes one function, if they still have enough chains of multiply-adds; else as

@@ -149,15 +149,6 @@ void cg_turn_square(cg *c, tj_dtype t, int w, cg_str *v)
 	for (int i = 0; i < w; i += n) cg_turn_groups(c, t, w, n, v + i);
 }
 
-cg_str cg_join(cg *c, tj_dtype t, int n, cg_str low, cg_str high)
-{
-	const cg_str r = cg_tmp(c), half = cg_type(t, n), a = cg_read(c, t, n, low), b = cg_read(c, t, n, high);
-	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> ", r.s, half.s, a.s, half.s, b.s, 2 * n);
-	cg_iota(c->out, "i32", 1, 2 * n);
-	rt_puts(c->out, "\n");
-	return r;
-}
-
 void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int width)
 {
 	const int n = 16 / (int)tj_dtype_size(t);

@@ -418,7 +418,7 @@ static void call_strip(cg *c, const unit *u, cg_str name, cg_str k, cg_str sums,
 {
 	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1)), x = operand_at(c, u, 0, cg_int(0), k), y = operand_at(c, u, 1, cg_int(0), k);
 	rt_text t = { 0 };
-	rt_putf(&t, "ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s, i64 %s", x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s, u->pitch.s);
+	rt_putf(&t, "ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s, i64 %s, i64 %s", x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s, u->pitch.s, cg_int(cg_item_step(c, 0)).s);
 	for (int o = 0; o < 2; o++) cg_put_arguments(c, o, cg_int(0), k, &t);
 	call(c, name, &t);
 }

@@ -124,7 +124,6 @@ void cg_pack_apart(cg *c);                                /* the same of rows, f
 void cg_turn_square(cg *c, tj_dtype t, int w, cg_str *v); /* w vectors, each w steps of r of one item, become w steps of the items */
 /* n vectors, each w steps of r of one item, in groups of n lanes: lane group g of vector k becomes n items at step g * n + k. */
 void cg_turn_groups(cg *c, tj_dtype t, int w, int n, cg_str *v);
-cg_str cg_join(cg *c, tj_dtype t, int n, cg_str low, cg_str high); /* a vector of the n elements at each of two addresses */
 /* Vectors of w steps of r of one item each, `items` of them, become items side by side, at p, p + width and so on. 16 bytes of items at a
  * time, or a vector of them, which writes each line of the packed operand once. */
 void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int width);

@@ -9,7 +9,7 @@ enum {
 	NEAR = 48, NEAR_STORED = 96, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches. Wider tiles read long pieces, which a processor fetches ahead by itself */
 };
 
-int cg_strip_rows(const cg *c) { return c->product->x.row < 0 ? 1 : (int)c->s->rows; }
+int cg_strip_rows(const cg *c) { return c->product->x.row < 0 ? 1 : (int)c->k->dim[c->product->x.row]; } /* a block has all rows; how many may be a symbol in the schedule */
 
 /* Steps of r in a strip: as many as registers allow, unless rows of B are a multiple of a page apart, or may be. */
 int cg_strip_steps(const cg *c)
@@ -333,12 +333,12 @@ cg_str cg_put_strip(cg *c, int steps)
 	const int rows = cg_strip_rows(c);
 	cg_str x[STEPS * LO_TILE_ROWS], row[STEPS], some;
 	rt_text parameters = { 0 };
-	rt_puts(&parameters, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first, i64 %pitch");
+	rt_puts(&parameters, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first, i64 %pitch, i64 %row");
 	for (int o = 0; o < 2; o++) cg_put_parameters(c, o, &parameters);
 	cg_begin_own(c, &parameters);
 	for (int s = 0; s < steps; s++) {
 		for (int i = 0; i < rows; i++) {
-			const cg_str place = cg_op(c, "add", cg_op(c, "mul", cg_fmt("%%sx"), cg_int(s)), cg_int(i * cg_item_step(c, 0)));
+			const cg_str place = cg_op(c, "add", cg_op(c, "mul", cg_fmt("%%sx"), cg_int(s)), cg_op(c, "mul", cg_fmt("%%row"), cg_int(i)));
 			const cg_at at = { .lanes = 1, .item = cg_int(i), .k = cg_int(s), .loaded = cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), place)) };
 			x[s * rows + i] = cg_splat(c, cg_type(p->t, 1).s, cg_computed(c, 0, &at), p->w);
 		}

@@ -44,8 +44,10 @@ void lo_turn_product(const lo_target *target, lo_kernel *k)
 {
 	const int last = k->ndim - 1;
 	lo_tiles t;
-	if (target->flat_tiles || !lo_tiles_of(k, &t) || t.row < 0 || k->dim[last] > few(k, &t) || k->dim[t.row] < MANY || k->dim[t.row] < 2 * k->dim[last] || k->red < STEPS * k->dim[last]) return;
+	if (target->flat_tiles || !lo_tiles_of(k, &t) || t.row < 0) return;
 	const int row = t.row;
+	const int64_t columns = k->dim[last], rows = k->dim[row];
+	if (columns > few(k, &t) || rows < MANY || rows < 2 * columns || k->red < STEPS * columns) return;
 	exchange(k, row, last);
 	if (!lo_tiles_of(k, &t) || t.row != row || !(t.across || t.adjacent)) exchange(k, row, last);
 }

@@ -1,5 +1,5 @@
-/* Products whose rows lie 2 or 4 KiB apart, so that tiles copy them; and whose results lie a page apart, so that they are written in the last
- * chunk of r. Edges of tiles, of panels and of chunks, vectors of 512, 256 and 128 bits, compared with a plain loop. Numbers are small and
+/* Products whose rows lie 2 or 4 KiB apart, so that tiles copy them; whose results lie a page apart, so that they are written in the last
+ * chunk of r; and of few rows, or of few columns. Edges of tiles, of panels and of chunks, vectors of 512, 256 and 128 bits, compared with a plain loop. Numbers are small and
  * whole, so that every order of a sum is exact. Operands end at a page that cannot be accessed. */
 #include "test/unit/fence.h"
 
@@ -69,12 +69,18 @@ static void multiply(const shape *s)
 	unfence(a), unfence(b);
 }
 
-static void multiply_as(shape s, int cpu) /* 0: the whole CPU; 1: 256 bits; 2: 128 */
+static void use_cpu(int cpu) /* 0: the whole CPU; 1: 256 bits; 2: 128 */
+{
+	if (cpu) setenv("TJ_CPU", cpu == 1 ? "256" : "128", 1);
+	else unsetenv("TJ_CPU");
+}
+
+static void multiply_as(shape s, int cpu)
 {
 	if (!s.room) s.room = s.n;
-	if (cpu) setenv("TJ_CPU", cpu == 1 ? "256" : "128", 1);
+	use_cpu(cpu);
 	multiply(&s);
-	unsetenv("TJ_CPU");
+	use_cpu(0);
 }
 
 /* All of k, so that the last row ends at the page; whole vectors of it, and not; one chunk and a few. */
@@ -154,48 +160,47 @@ static void scaled(int64_t m, int64_t k, int64_t n)
 
 static void scaled_columns(void **state)
 {
-	static const char *const cpu[] = { NULL, "256", "128" }; /* NULL: the whole CPU */
 	static const int64_t n[] = { 3, 5, 13, 20, 33 };
 	(void)state;
 	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 30 : 5); i++) {
-		if (cpu[i / 5 % 3]) setenv("TJ_CPU", cpu[i / 5 % 3], 1);
+		use_cpu(i / 5 % 3);
 		scaled(1 + i % 4, 40 + 8 * (i % 3), n[i % 5]);
-		unsetenv("TJ_CPU");
+		use_cpu(0);
 	}
 }
 
-/* A few rows of sizes that vary: three products of one function, whose rows are strips if sizes are known. */
-static void several_body(tj_tensor **out, tj_tensor *const *in, void *self)
+/* A few rows are strips if their sizes are known. One function is called with other sizes, or with other distances of rows: then code takes what
+ * differs as arguments, and blocks of rows with it. */
+static void vary(int64_t m, const int64_t pitch[3], const int64_t n[3], int cpu)
 {
-	(void)self;
-	for (int i = 0; i < 3; i++) out[i] = tj_matmul(in[0], in[1 + i]);
-}
-
-static void shared_code(void **state)
-{
-	enum { M = 4, K = 257 };
-	static const int64_t n[] = { 191, 203, 97 };
-	(void)state;
-	for (int width = 0; width < 2; width++) {
-		if (width) setenv("TJ_CPU", "256", 1);
-		const fenced x = numbers(TJ_F32, M * K, 0);
-		fenced b[3];
-		tj_ctx *c = kit_open();
-		tj_tensor *in[4] = { tj_wrap(c, TJ_F32, TJ_SHAPE(M, K), NULL, x.data, NULL, NULL) }, *out[3];
-		for (int i = 0; i < 3; i++) b[i] = numbers(TJ_F32, K * n[i], 1), in[1 + i] = tj_wrap(c, TJ_F32, TJ_SHAPE(K, n[i]), NULL, b[i].data, NULL, NULL);
-		tj_fn *f = tj_compile(c, several_body, NULL, TJ_OPTS(tj_compile_opts, .name = "several", .nin = 4, .nout = 3, .dynamic = TJ_DYNAMIC_ON));
-		tj_call(f, out, TJ_LIST(in[0], in[1], in[2], in[3]));
-		for (int i = 0; i < 3; i++) check(&(shape){ TJ_F32, M, K, n[i], K, .room = n[i] }, tj_data(out[i]));
+	tj_ctx *c = kit_open();
+	job j = { .s = { TJ_F32, m, 257 } };
+	use_cpu(cpu);
+	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "vary", .nin = 3, .nout = 1));
+	for (int i = 0; i < 6; i++) {
+		j.s.pitch = pitch[i % 3], j.s.n = j.s.room = n[i % 3];
+		const fenced a = numbers(TJ_F32, m * j.s.pitch, 0), b = numbers(TJ_F32, j.s.k * j.s.n, 1);
+		tj_tensor *x = tj_wrap(c, TJ_F32, TJ_SHAPE(m, j.s.pitch), NULL, a.data, NULL, NULL), *w = tj_wrap(c, TJ_F32, TJ_SHAPE(j.s.k, j.s.n), NULL, b.data, NULL, NULL);
+		check(&j.s, tj_data(tj_call1(f, TJ_LIST(x, w, tj_ones(TJ_F32, TJ_SHAPE(1))))));
 		kit_ok(c);
-		tj_close(c);
-		unfence(x);
-		for (int i = 0; i < 3; i++) unfence(b[i]);
-		unsetenv("TJ_CPU");
+		unfence(a), unfence(b);
 	}
+	tj_close(c);
+	use_cpu(0);
+}
+
+static void rows_that_vary(void **state)
+{
+	(void)state;
+	for (int m = 2; m <= 4; m++)
+		for (int cpu = 0; cpu < (strcmp(kit_backend, "eval") ? 3 : 1); cpu++) {
+			vary(m, (int64_t[]){ 257, 300, 333 }, (int64_t[]){ 191, 191, 191 }, cpu);
+			vary(m, (int64_t[]){ 257, 257, 257 }, (int64_t[]){ 191, 203, 97 }, cpu);
+		}
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(shared_code), cmocka_unit_test(scaled_columns), cmocka_unit_test(few_columns), cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(rows_that_vary), cmocka_unit_test(scaled_columns), cmocka_unit_test(few_columns), cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
 	KIT_RUN(tests);
 }

@@ -130,12 +130,15 @@ static cg_str addresses(cg *c, uint32_t i, bool store)
 	return ps;
 }
 
-void cg_prefetch(cg *c, cg_str p, int bytes)
+static void prefetch(cg *c, cg_str p, int bytes, int locality)
 {
 	cg_str at = cg_tmp(c);
 	rt_putf(c->out, "  %s = getelementptr i8, ptr %s, i64 %d\n", at.s, p.s, bytes);
-	rt_putf(c->out, "  call void @llvm.prefetch.p0(ptr %s, i32 0, i32 2, i32 1)\n", at.s);
+	rt_putf(c->out, "  call void @llvm.prefetch.p0(ptr %s, i32 0, i32 %d, i32 1)\n", at.s, locality);
 }
+
+void cg_prefetch(cg *c, cg_str p, int bytes) { prefetch(c, p, bytes, 2); }
+void cg_prefetch_near(cg *c, cg_str p, int bytes) { prefetch(c, p, bytes, 3); }
 
 static void load_vector(cg *c, uint32_t i, cg_str to)
 {

@@ -240,6 +240,7 @@ void cg_entry_bufs(cg *c);
 void cg_unit_bases(cg *c);                            /* by access: the part of its address that depends on outer indices only */
 cg_str cg_address(cg *c, uint32_t ins);               /* address of lane 0's element; leaves out a dynamic part that differs between lanes */
 void cg_prefetch(cg *c, cg_str p, int bytes);         /* prefetches the line at p + bytes into the second-level cache */
+void cg_prefetch_near(cg *c, cg_str p, int bytes);    /* into the first one */
 void cg_load(cg *c, uint32_t ins);
 void cg_store(cg *c, uint32_t ins);
 void cg_fault(cg *c, uint32_t ins);

@@ -9,6 +9,7 @@ enum {
 	FEW_STEPS = 32, /* of r */
 	MANY_CHAINS = 16, /* sums in registers with which a tile that is not as large as can be is as fast: 5 x 2 of 6 x 2 take a tenth longer */
 	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
+	NEAR_SUMS = 1 << 16, /* bytes: sums of a block that stay in a near cache from chunk to chunk, beside the operands */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
 
@@ -202,6 +203,14 @@ static int across_vectors(const cg *c, const struct cg_product *p)
 	return waits && c->s->rows <= (cg_computes(c, 1) ? 3 : 4) ? 2 : 1;
 }
 
+/* The sums of a block leave the near caches before the tile comes again. With 256 bits, tiles that copy rows have no register left for their address. */
+static bool has_far_sums(const cg *c, const struct cg_product *p)
+{
+	const int64_t columns = c->s->block;
+	if (p->across || p->bytes || p->x.strips || (c->bits < 512 && p->copies_rows)) return false;
+	return !cg_known_rows(c) || lo_is_sym(columns) || c->s->rows * columns * (int64_t)tj_dtype_size(p->t) > NEAR_SUMS;
+}
+
 /* ---- the fields of a product, each group from those before it ---- */
 /* What is multiplied at a time. */
 static void find_tile(const cg *c, struct cg_product *p)
@@ -272,6 +281,7 @@ bool cg_find_product(cg *c)
 	find_sums(c, p);
 	find_rows(c, p);
 	find_columns(c, p);
+	p->asks_sums = has_far_sums(c, p);
 	choose_tiles(c, p);
 	return true;
 }

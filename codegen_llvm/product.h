@@ -78,6 +78,8 @@ struct cg_product {
 	bool unpacked;          /* columns are never packed */
 	bool columns_computed;  /* tiles read columns that packing has computed */
 	tj_dtype yt;            /* of the columns as tiles and strips read them */
+	/* What is prefetched: */
+	bool asks_sums;         /* tiles prefetch where they store sums */
 	/* Names of the functions that it calls: */
 	cg_str pack[2], tile[CG_MOST_TILES], edge_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
 	cg_str apart_tile[CG_MOST_TILES], copy_tile[CG_MOST_TILES];

@@ -168,6 +168,9 @@ static bool has_masks(const struct cg_product *p, cg_tile how) { return how == C
 
 static bool may_copy(const struct cg_product *p, cg_tile how) { return how == CG_COPY_TILE || p->one_tile; }
 
+/* Columns that are packed, or that the first tile has copied. */
+static bool reads_copy(const struct cg_product *p, cg_tile how) { return how == CG_PLAIN_TILE && (p->copies ? !p->one_tile : !p->in_place); }
+
 static void copy_columns(cg *c, const tile *t)
 {
 	const struct cg_product *p = c->product;
@@ -207,6 +210,17 @@ static void put_multiplies(cg *c, tile *t, const cg_str *stride)
 	}
 }
 
+/* Prefetches where the tile stores its sums, a row every few steps of r. There are often more rows in that time than the tile has: those of the next tile. */
+static void ask_sums(cg *c, int rows, int vecs)
+{
+	const struct cg_product *p = c->product;
+	const int size = (int)tj_dtype_size(p->t);
+	int steps = 0; /* for a row: 1 << steps */
+	while (rows << (steps + 1) <= p->chunk / p->steps) steps++;
+	const cg_str row = cg_op(c, "mul", cg_fmt("%%pitch"), cg_op(c, "lshr", cg_fmt("%%k"), cg_int(steps))), to = cg_elem(c, p->t, cg_fmt("%%sums"), row);
+	for (int b = 0; b < vecs * p->w * size; b += RT_LINE) cg_prefetch_near(c, to, b);
+}
+
 /* From what the sums of each row begin. */
 static void put_begin(cg *c, int rows, cg_str words, cg_str *from)
 {
@@ -233,6 +247,7 @@ static void put_steps(cg *c, tile *t, cg_str words, cg_str to_next, const cg_str
 	cg_str latch = c->block_label = cg_fmt("loop");
 	if (p->copies_rows) copy_next(c, t->rows);
 	put_columns(c, t);
+	if (p->asks_sums && t->how != CG_COPY_TILE) ask_sums(c, t->rows, t->vecs);
 	put_multiplies(c, t, stride);
 	latch = c->block_label;
 	c->out = text;
@@ -263,7 +278,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 	if (has_masks(p, how)) rt_puts(&parameters, ", i64 %have");
 	cg_begin_own(c, &parameters);
 	for (int v = 0; v < vecs && has_masks(p, how); v++) t.mask[v] = cg_first_lanes(c, cg_op(c, "sub", cg_fmt("%%have"), cg_int((int64_t)v * p->w)), p->w);
-	const cg_str words = cg_words(c, cg_fmt("%%nk")), each = p->x.panels ? cg_int(p->panel) : cg_fmt("%%step");
+	const cg_str words = cg_words(c, cg_fmt("%%nk")), each = p->x.panels ? cg_int(p->panel) : reads_copy(p, how) ? cg_int(p->width) : cg_fmt("%%step");
 	const cg_str to_next = reads_pairs(p) ? cg_op(c, "shl", each, cg_int(1)) : each;
 	if (reads_pairs(p)) cg_open_pairs(c, vecs);
 	rt_putf(c->out, "  %%near = mul i64 %s, %d\n", to_next.s, p->x.panels ? NEAR_STORED : NEAR);

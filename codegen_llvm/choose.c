@@ -8,6 +8,7 @@ enum {
 	FEW_TILES = 2,
 	FEW_STEPS = 32, /* of r */
 	MANY_CHAINS = 16, /* sums in registers with which a tile that is not as large as can be is as fast: 5 x 2 of 6 x 2 take a tenth longer */
+	LEAST_LANES = 4, /* of a vector */
 	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
 	NEAR_SUMS = 1 << 16, /* bytes: sums of a block that stay in a near cache from chunk to chunk, beside the operands */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
@@ -211,13 +212,25 @@ static bool has_far_sums(const cg *c, const struct cg_product *p)
 	return !cg_known_rows(c) || lo_is_sym(columns) || c->s->rows * columns * (int64_t)tj_dtype_size(p->t) > NEAR_SUMS;
 }
 
+/* Lanes of a vector. Fewer than a register has, if columns would leave half of them idle: vectors of 256 bits are multiplied in half the time of
+ * those of 512 (Zen 4), or in the same, and a transposed square needs fewer instructions. */
+static int lanes(const cg *c, const struct cg_product *p)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1];
+	const lo_tiles *x = &p->x;
+	int w = c->bits / (int)(8 * tj_dtype_size(p->t));
+	if (c->bits < 512 || lo_is_sym(last) || x->strips || x->bytes || x->pairs || x->ordered || x->words) return w;
+	while (w / 2 >= LEAST_LANES && last <= w / 2) w /= 2;
+	return w;
+}
+
 /* ---- the fields of a product, each group from those before it ---- */
 /* What is multiplied at a time. */
 static void find_tile(const cg *c, struct cg_product *p)
 {
 	const lo_tiles *x = &p->x;
 	p->t = (tj_dtype)c->k->ins.v[x->dot].dtype;
-	p->w = c->bits / (int)(8 * tj_dtype_size(p->t));
+	p->w = lanes(c, p);
 	p->panel = c->k->buf.v[c->k->ins.v[x->load[1]].buf].elems;
 	p->across = is_across(c, p);
 	p->ordered = x->ordered && c->bits == 512;

@@ -102,22 +102,6 @@ static cg_str operand_at(cg *c, const unit *u, int o, cg_str item, cg_str k)
 	return cg_elem(c, cg_item_dtype(c, o), o ? u->b : u->a, at);
 }
 
-/* How many rows the tiles of a block have; without known sizes one of p->rows. */
-static cg_str tile_rows(cg *c, cg_str rows)
-{
-	const struct cg_product *p = c->product;
-	if (cg_known_rows(c)) {
-		int64_t all, last;
-		cg_block_rows(c, &all, &last);
-		const cg_str q = cg_int(cg_even_rows(p, all));
-		return all == last ? q : cg_choose(c, cg_cmp(c, "eq", rows, cg_int(all)), "i64", q, cg_int(cg_even_rows(p, last)));
-	}
-	cg_str tiles = cg_op(c, "udiv", cg_op(c, "add", rows, cg_int(p->most - 1)), cg_int(p->most));
-	cg_str even = cg_op(c, "udiv", cg_op(c, "sub", cg_op(c, "add", rows, tiles), cg_int(1)), tiles), r = cg_int(p->rows[p->nrows - 1]);
-	for (int i = p->nrows - 2; i >= 0; i--) r = cg_choose(c, cg_cmp(c, "sle", even, cg_int(p->rows[i])), "i64", cg_int(p->rows[i]), r);
-	return r;
-}
-
 static void call_tile(cg *c, const cg_str *name, cg_str q, const char *arguments)
 {
 	const struct cg_product *p = c->product;
@@ -135,7 +119,12 @@ static void call_tile(cg *c, const cg_str *name, cg_str q, const char *arguments
 }
 
 typedef struct part { cg_str k, nk, first, last, fits; } part; /* a chunk of r: its first r, their number, whether it is the first one, the last one; cg_fits() */
-typedef struct plan { cg_str rows, n, full, packs; } plan; /* rows of a tile; number of tiles; how many come before those that have a row less; whether all columns are packed */
+typedef struct plan {
+	cg_str rows, full;      /* the first `full` tiles of a block have so many rows */
+	cg_str n;               /* number of tiles. With known rows, those behind the full ones have a row less; */
+	cg_str next;            /* else there are at most two: one of so many rows, and one of as few as a tile has */
+	cg_str packs;           /* whether all columns are packed */
+} plan;
 typedef struct tile { cg_str row, n; } tile;         /* its first row, how many it has */
 typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r (stored panels: to the next one) */
 
@@ -201,21 +190,59 @@ static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_st
 	return x;
 }
 
-static tile tile_at(cg *c, const unit *u, const plan *t, cg_str i)
+static plan known_tiles(cg *c, cg_str rows)
 {
-	const cg_str less = cg_op(c, "sub", t->rows, cg_int(1)), all = cg_choose(c, cg_cmp(c, "slt", i, t->full), "i64", t->rows, less);
-	tile x = { cg_op(c, "add", cg_op(c, "mul", i, less), cg_least(c, i, t->full)), all };
-	if (!cg_known_rows(c)) x.n = cg_least(c, cg_op(c, "sub", u->rows, x.row), all);
-	return x;
+	int64_t all, last;
+	cg_block_rows(c, &all, &last);
+	plan t = { .rows = cg_int(cg_even_rows(c->product, all)) };
+	if (all != last) t.rows = cg_choose(c, cg_cmp(c, "eq", rows, cg_int(all)), "i64", t.rows, cg_int(cg_even_rows(c->product, last)));
+	const cg_str less = cg_op(c, "sub", t.rows, cg_int(1));
+	t.n = cg_op(c, "udiv", cg_op(c, "add", rows, less), t.rows);
+	t.full = cg_op(c, "sub", rows, cg_op(c, "mul", t.n, less));
+	return t;
+}
+
+/* Tiles as large as can be, then smaller ones. The last tile has at most one row that is absent: rows are packed then, and sums have room. */
+static plan any_tiles(cg *c, cg_str rows)
+{
+	const struct cg_product *p = c->product;
+	plan t = { .rows = cg_int(p->most), .next = cg_int(p->rows[0]) };
+	t.full = cg_op(c, "udiv", cg_op(c, "add", rows, cg_int(1)), t.rows);
+	const cg_str left = cg_op(c, "sub", rows, cg_op(c, "mul", t.full, t.rows)); /* or -1 */
+	for (int i = 1; i < p->nrows - 1; i++) t.next = cg_choose(c, cg_cmp(c, "sge", left, cg_int(p->rows[i] - 1)), "i64", cg_int(p->rows[i]), t.next);
+	const cg_str one = cg_choose(c, cg_cmp(c, "sgt", left, cg_int(0)), "i64", cg_int(1), cg_int(0)), two = cg_choose(c, cg_cmp(c, "sgt", left, t.next), "i64", cg_int(1), cg_int(0));
+	t.n = cg_op(c, "add", t.full, cg_op(c, "add", one, two));
+	return t;
+}
+
+static tile tile_at(cg *c, const plan *t, cg_str i)
+{
+	const cg_str full = cg_cmp(c, "slt", i, t->full), before = cg_least(c, i, t->full);
+	if (cg_known_rows(c)) {
+		const cg_str less = cg_op(c, "sub", t->rows, cg_int(1));
+		return (tile){ cg_op(c, "add", cg_op(c, "mul", i, less), before), cg_choose(c, full, "i64", t->rows, less) };
+	}
+	const cg_str last = cg_cmp(c, "sgt", i, t->full);
+	const cg_str n = cg_choose(c, full, "i64", t->rows, cg_choose(c, last, "i64", cg_int(c->product->rows[0]), t->next));
+	return (tile){ cg_op(c, "add", cg_op(c, "mul", before, t->rows), cg_choose(c, last, "i64", t->next, cg_int(0))), n };
 }
 
 static bool packs_rows(const struct cg_product *p) { return !p->rows_in_place && !p->copies_rows; }
 
-/* Where the rows of tile i are packed. */
-static cg_str packed_rows(cg *c, const unit *u, cg_str i)
+/* The packed rows number i. */
+static cg_str packed_panel(cg *c, const unit *u, cg_str i)
 {
 	const struct cg_product *p = c->product;
 	return cg_elem(c, p->t, u->packed, cg_op(c, "mul", i, cg_int((int64_t)LO_ROW_ROOM * p->most)));
+}
+
+/* Where the rows of tile i are packed. Without known rows the tiles behind the full ones share what is packed last. */
+static cg_str packed_rows(cg *c, const unit *u, const plan *t, cg_str i, const tile *at)
+{
+	const struct cg_product *p = c->product;
+	if (cg_known_rows(c)) return packed_panel(c, u, i);
+	const cg_str number = cg_least(c, i, t->full), row = cg_op(c, "sub", at->row, cg_op(c, "mul", number, t->rows));
+	return cg_elem(c, p->t, packed_panel(c, u, number), cg_op(c, "mul", row, cg_int(p->rows_apart ? LO_ROW_ROOM : 1)));
 }
 
 /* Calls one of the tiles in `name` and goes on at label done%id, if `is` has this value. */
@@ -244,9 +271,8 @@ static cg_str is_direct(cg *c, const unit *u, const part *k, const panel *y)
 static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const panel *y, cg_str i, const cg_str *copy)
 {
 	const struct cg_product *p = c->product;
-	const tile at = tile_at(c, u, t, i);
-	const cg_str n = cg_known_rows(c) ? at.n : t->rows; /* without known rows, tiles round up: then rows are packed, and sums have room */
-	const cg_str x = p->rows_in_place ? operand_at(c, u, 0, at.row, k->k) : packed_rows(c, u, i), row = cg_int(cg_item_step(c, 0));
+	const tile at = tile_at(c, t, i);
+	const cg_str x = p->rows_in_place ? operand_at(c, u, 0, at.row, k->k) : packed_rows(c, u, t, i, &at), row = cg_int(cg_item_step(c, 0));
 	const cg_str before = sums_at(c, u->sums, u->pitch, at.row, y->j);
 	cg_str sums = before, pitch = u->pitch;
 	if (p->partly || p->late) {
@@ -262,16 +288,16 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	if (p->copies_rows) rt_putf(&arguments, ", i64 %s, ptr %s", row.s, cg_choose(c, cg_cmp(c, "eq", y->j, cg_int(0)), "ptr", operand_at(c, u, 0, at.row, k->k), cg_fmt("null")).s);
 	if (copy || p->one_tile) rt_putf(&arguments, ", ptr %s", copy ? copy->s : "null");
 	if (copy || !p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
-	if (p->ordered) call_if(c, k->fits, false, "apart", id, p->apart_tile, n, rt_str(&arguments));
+	if (p->ordered) call_if(c, k->fits, false, "apart", id, p->apart_tile, at.n, rt_str(&arguments));
 	if (p->edge && !copy) {
 		rt_text some = { 0 };
 		const cg_str have = cg_op(c, "sub", u->columns, y->j);
 		rt_putf(&some, p->masked ? "%s, i64 %s" : "%s", rt_str(&arguments), have.s);
-		call_if(c, cg_cmp(c, "slt", have, cg_int(p->width)), true, "edge", id, p->edge_tile, n, rt_str(&some));
+		call_if(c, cg_cmp(c, "slt", have, cg_int(p->width)), true, "edge", id, p->edge_tile, at.n, rt_str(&some));
 		c->oom |= some.oom;
 		rt_text_free(&some);
 	}
-	call_tile(c, copy && !p->one_tile ? p->copy_tile : p->tile, n, rt_str(&arguments));
+	call_tile(c, copy && !p->one_tile ? p->copy_tile : p->tile, at.n, rt_str(&arguments));
 	cg_jump(c, cg_fmt("done%u", id));
 	c->oom |= arguments.oom;
 	rt_text_free(&arguments);
@@ -299,10 +325,16 @@ static panel copy_panel(cg *c, const unit *u, const part *k, const plan *t, cg_s
 
 static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
 {
-	cg_loop i = cg_open(c, "t", cg_int(0), t->n, cg_int(1), false);
+	const cg_str all = cg_int(c->product->most), panels = cg_known_rows(c) ? t->n : cg_op(c, "udiv", cg_op(c, "add", u->rows, cg_int(c->product->most - 1)), all);
+	cg_loop i = cg_open(c, "t", cg_int(0), panels, cg_int(1), false);
 	const cg_str number = cg_hide(c, i.i);
-	const tile x = tile_at(c, u, t, number);
-	call_pack(c, u, 0, packed_rows(c, u, number), x.row, x.n, k);
+	tile x;
+	if (cg_known_rows(c)) x = tile_at(c, t, number);
+	else {
+		x.row = cg_op(c, "mul", number, all);
+		x.n = cg_least(c, cg_op(c, "sub", u->rows, x.row), all);
+	}
+	call_pack(c, u, 0, packed_panel(c, u, number), x.row, x.n, k);
 	cg_close(c, &i);
 }
 
@@ -344,9 +376,7 @@ static void put_tiles(cg *c, const unit *u)
 {
 	const struct cg_product *p = c->product;
 	const cg_num red = cg_size(c->k->red);
-	plan t = { .rows = tile_rows(c, u->rows) };
-	t.n = cg_op(c, "udiv", cg_op(c, "sub", cg_op(c, "add", u->rows, t.rows), cg_int(1)), t.rows);
-	t.full = cg_known_rows(c) ? cg_op(c, "sub", u->rows, cg_op(c, "mul", t.n, cg_op(c, "sub", t.rows, cg_int(1)))) : t.n;
+	plan t = cg_known_rows(c) ? known_tiles(c, u->rows) : any_tiles(c, u->rows);
 	t.packs = p->lone ? cg_fmt("false") : p->in_place ? cg_cmp(c, "sgt", u->rows, cg_int(cg_few_rows(c))) : cg_fmt("true");
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(p->chunk), false);
 	const cg_str first = cg_hide(c, r.i); /* of what does not take long LLVM need not find a quicker form: that takes long */

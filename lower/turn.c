@@ -23,6 +23,12 @@ static int64_t few(const lo_kernel *k, const lo_tiles *t)
 	return t->bytes ? FEW_OF_BYTES : t->value[0] == t->load[0] ? lanes * 5 / 8 : lanes / 2;
 }
 
+/* Then vectors of half a register leave no lane idle, and are as fast. */
+static bool fill_half(const lo_kernel *k, const lo_tiles *t, int64_t columns)
+{
+	return rt_vector_bits() == 512 && !t->bytes && columns * 2 * (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype) == rt_vector_bits() / 8;
+}
+
 static int64_t other(int64_t d, int a, int b) { return d == a ? b : d == b ? a : d; }
 
 /* Exchanges two dimensions. */
@@ -47,7 +53,7 @@ void lo_turn_product(const lo_target *target, lo_kernel *k)
 	if (target->flat_tiles || !lo_tiles_of(k, &t) || t.row < 0) return;
 	const int row = t.row;
 	const int64_t columns = k->dim[last], rows = k->dim[row];
-	if (columns > few(k, &t) || rows < MANY || rows < 2 * columns || k->red < STEPS * columns) return;
+	if (columns > few(k, &t) || fill_half(k, &t, columns) || rows < MANY || rows < 2 * columns || k->red < STEPS * columns) return;
 	exchange(k, row, last);
 	if (!lo_tiles_of(k, &t) || t.row != row || !(t.across || t.adjacent)) exchange(k, row, last);
 }

@@ -8,6 +8,7 @@ typedef struct shape {
 	int64_t m, k, n;
 	int64_t pitch;   /* A is the last k of so many columns */
 	bool frozen, turned; /* B; turned: its transpose is */
+	bool sideways;   /* A is a transpose, too; of pitch k */
 	bool jumps;      /* B is two halves with a row between them, and frozen and turned are not */
 	int64_t room;    /* of the result's rows; more than n: it is joined with something behind it */
 } shape;
@@ -36,6 +37,7 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_tensor *a = in[0], *b = j->s.frozen ? j->b : in[1];
 	if (j->s.jumps) b = tj_reshape(tj_slice(b, 1, 0, j->s.k / 2, 1), TJ_SHAPE(j->s.k, j->s.n));
 	a = tj_cast(a, sums_of(j->s.t)), b = tj_cast(b, sums_of(j->s.t));
+	if (j->s.sideways) a = tj_transpose(a, 0, 1);
 	out[0] = tj_matmul(tj_slice(a, 1, j->s.pitch - j->s.k, j->s.pitch, 1), j->s.turned ? tj_transpose(b, 0, 1) : b);
 	if (j->s.room > j->s.n) out[0] = tj_cat(TJ_LIST(out[0], tj_neg(in[2])), 1);
 }
@@ -46,7 +48,7 @@ static void check(const shape *s, const void *got)
 {
 	for (int64_t i = 0; i < s->m * s->n; i++) {
 		int64_t want = 0;
-		for (int64_t k = 0; k < s->k; k++) want += number(i / s->n * s->pitch + s->pitch - s->k + k, 0) * number(s->turned ? i % s->n * s->k + k : (k + (s->jumps && k >= s->k / 2)) * s->n + i % s->n, 1);
+		for (int64_t k = 0; k < s->k; k++) want += number(s->sideways ? k * s->m + i / s->n : i / s->n * s->pitch + s->pitch - s->k + k, 0) * number(s->turned ? i % s->n * s->k + k : (k + (s->jumps && k >= s->k / 2)) * s->n + i % s->n, 1);
 		const int64_t is = element(sums_of(s->t), got, i / s->n * s->room + i % s->n);
 		if (is != want)
 			fail_msg("%s, %lld x %lld (of %lld) x %lld (of %lld)%s%s%s, TJ_CPU=%s, element %lld: %lld, not %lld", tj_dtype_name(s->t), (long long)s->m, (long long)s->k, (long long)s->pitch, (long long)s->n,
@@ -199,8 +201,34 @@ static void rows_that_vary(void **state)
 		}
 }
 
+/* One function for any number of rows: tiles of all sizes, and the last one may round up. */
+static void any_rows(tj_dtype t, bool sideways, int cpu)
+{
+	tj_ctx *c = kit_open();
+	job j = { .s = { t, .k = 300, .n = 37, .pitch = 300, .room = 37, .sideways = sideways } };
+	use_cpu(cpu);
+	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "any rows", .nin = 3, .nout = 1, .dynamic = TJ_DYNAMIC_ON));
+	for (int64_t m = 2; m <= 29; m++) {
+		j.s.m = m < 29 ? m : 401;
+		const fenced a = numbers(t, j.s.m * j.s.k, 0), b = numbers(t, j.s.k * j.s.n, 1);
+		tj_tensor *x = tj_wrap(c, t, sideways ? TJ_SHAPE(j.s.k, j.s.m) : TJ_SHAPE(j.s.m, j.s.k), NULL, a.data, NULL, NULL), *w = tj_wrap(c, t, TJ_SHAPE(j.s.k, j.s.n), NULL, b.data, NULL, NULL);
+		check(&j.s, tj_data(tj_call1(f, TJ_LIST(x, w, tj_ones(TJ_F32, TJ_SHAPE(1))))));
+		kit_ok(c);
+		unfence(a), unfence(b);
+	}
+	tj_close(c);
+	use_cpu(0);
+}
+
+static void each_number_of_rows(void **state)
+{
+	static const tj_dtype dtype[] = { TJ_F32, TJ_F64, TJ_I8, TJ_BF16 };
+	(void)state;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 24 : 8); i++) any_rows(dtype[i % 4], i / 4 % 2, i / 8);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(rows_that_vary), cmocka_unit_test(scaled_columns), cmocka_unit_test(few_columns), cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(each_number_of_rows), cmocka_unit_test(rows_that_vary), cmocka_unit_test(scaled_columns), cmocka_unit_test(few_columns), cmocka_unit_test(columns_along_k), cmocka_unit_test(operands), cmocka_unit_test(results), cmocka_unit_test(columns_that_jump) };
 	KIT_RUN(tests);
 }

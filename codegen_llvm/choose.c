@@ -8,6 +8,7 @@ enum {
 	FEW_TILES = 2,
 	FEW_STEPS = 32, /* of r */
 	MANY_CHAINS = 16, /* sums in registers with which a tile that is not as large as can be is as fast: 5 x 2 of 6 x 2 take a tenth longer */
+	WIDE_VECS = 6, /* their sums fit in registers for CG_WIDE_ROWS */
 	LEAST_LANES = 4, /* of a vector */
 	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
 	NEAR_SUMS = 1 << 16, /* bytes: sums of a block that stay in a near cache from chunk to chunk, beside the operands */
@@ -277,6 +278,7 @@ static void find_columns(const cg *c, struct cg_product *p)
 	p->one_tile = p->copies && p->copies_rows && x->adjacent && !cg_computes(c, 1); /* columns and their copy are read alike */
 	p->lone = x->panels || few || p->across || p->copies;
 	p->in_place = !p->across && !p->rows_first && (p->lone || (x->adjacent && !cg_computes(c, 1)));
+	p->wide = c->bits == 512 && !cg_known_rows(c) && x->adjacent && reads && !x->panels && p->steps == 1 && !cg_computes(c, 1) ? WIDE_VECS : 0;
 	p->columns_computed = (!p->lone || p->copies || x->words) && !x->strips;
 	p->yt = p->columns_computed ? p->t : cg_item_dtype(c, 1);
 	p->unpacked = x->panels || p->across || ((few || p->copies) && whole) || (few && p->masked && p->edge && p->steps == 1);

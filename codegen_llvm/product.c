@@ -126,7 +126,11 @@ typedef struct plan {
 	cg_str packs;           /* whether all columns are packed */
 } plan;
 typedef struct tile { cg_str row, n; } tile;         /* its first row, how many it has */
-typedef struct panel { cg_str j, y, step; } panel;   /* its first column, the address of its elements, elements from r to r (stored panels: to the next one) */
+typedef struct panel {
+	cg_str j, y, step;      /* its first column, the address of its elements, elements from r to r (stored panels: to the next one) */
+	cg_str copy;            /* where its tile writes the columns, which it reads as they lie; empty: nowhere */
+	bool wide;              /* for the wide tile */
+} panel;
 
 static void call(cg *c, cg_str name, rt_text *arguments)
 {
@@ -172,9 +176,9 @@ static cg_str stored_panel(cg *c, const unit *u, const part *k, cg_str j)
 static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j)
 {
 	const struct cg_product *p = c->product;
-	if (p->x.panels) return (panel){ j, stored_panel(c, u, k, j), panel_size(c, k) };
-	if (p->unpacked) return (panel){ j, operand_at(c, u, 1, j, k->k), cg_int(cg_r_step(c, 1)) };
-	panel x = { j, cg_elem(c, p->yt, u->panels, cg_op(c, "mul", j, cg_int(LO_TILE_PANEL))), cg_int(p->width) };
+	if (p->x.panels) return (panel){ .j = j, .y = stored_panel(c, u, k, j), .step = panel_size(c, k) };
+	if (p->unpacked) return (panel){ .j = j, .y = operand_at(c, u, 1, j, k->k), .step = cg_int(cg_r_step(c, 1)) };
+	panel x = { .j = j, .y = cg_elem(c, p->yt, u->panels, cg_op(c, "mul", j, cg_int(LO_TILE_PANEL))), .step = cg_int(p->width) };
 	const unsigned id = ++c->tmp;
 	if (!p->in_place) return x;
 	const cg_str sk = cg_int(cg_r_step(c, 1)), n = cg_op(c, "sub", u->columns, j);
@@ -202,14 +206,19 @@ static plan known_tiles(cg *c, cg_str rows)
 	return t;
 }
 
-/* Tiles as large as can be, then smaller ones. The last tile has at most one row that is absent: rows are packed then, and sums have room. */
+/* Tiles as large as can be, then smaller ones, of which the last one has at most one row that is absent; a few rows are one tile, which reads columns
+ * once. Rows are packed then, and sums have room for absent ones. */
 static plan any_tiles(cg *c, cg_str rows)
 {
 	const struct cg_product *p = c->product;
 	plan t = { .rows = cg_int(p->most), .next = cg_int(p->rows[0]) };
 	t.full = cg_op(c, "udiv", cg_op(c, "add", rows, cg_int(1)), t.rows);
 	const cg_str left = cg_op(c, "sub", rows, cg_op(c, "mul", t.full, t.rows)); /* or -1 */
-	for (int i = 1; i < p->nrows - 1; i++) t.next = cg_choose(c, cg_cmp(c, "sge", left, cg_int(p->rows[i] - 1)), "i64", cg_int(p->rows[i]), t.next);
+	const cg_str small = cg_cmp(c, "eq", t.full, cg_int(0));
+	for (int i = 1; i < p->nrows; i++) {
+		const cg_str least = cg_choose(c, small, "i64", cg_int(p->rows[i - 1] + 1), cg_int(p->rows[i] - 1));
+		t.next = cg_choose(c, cg_cmp(c, "sge", left, least), "i64", cg_int(p->rows[i]), t.next);
+	}
 	const cg_str one = cg_choose(c, cg_cmp(c, "sgt", left, cg_int(0)), "i64", cg_int(1), cg_int(0)), two = cg_choose(c, cg_cmp(c, "sgt", left, t.next), "i64", cg_int(1), cg_int(0));
 	t.n = cg_op(c, "add", t.full, cg_op(c, "add", one, two));
 	return t;
@@ -267,10 +276,11 @@ static cg_str is_direct(cg *c, const unit *u, const part *k, const panel *y)
 	return p->late ? cg_choose(c, whole, "i1", k->last, cg_fmt("false")) : whole;
 }
 
-/* Tile number i, against a panel. copy: where it writes the columns, which it reads as they lie; NULL: nowhere. */
-static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const panel *y, cg_str i, const cg_str *copy)
+/* Tile number i, against a panel. */
+static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const panel *y, cg_str i)
 {
 	const struct cg_product *p = c->product;
+	const bool copy = y->copy.s[0];
 	const tile at = tile_at(c, t, i);
 	const cg_str x = p->rows_in_place ? operand_at(c, u, 0, at.row, k->k) : packed_rows(c, u, t, i, &at), row = cg_int(cg_item_step(c, 0));
 	const cg_str before = sums_at(c, u->sums, u->pitch, at.row, y->j);
@@ -286,7 +296,7 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	if (cg_row_is_argument(p)) rt_putf(&arguments, ", i64 %s", row.s);
 	if (p->late) rt_putf(&arguments, ", ptr %s, i64 %s", before.s, u->pitch.s);
 	if (p->copies_rows) rt_putf(&arguments, ", i64 %s, ptr %s", row.s, cg_choose(c, cg_cmp(c, "eq", y->j, cg_int(0)), "ptr", operand_at(c, u, 0, at.row, k->k), cg_fmt("null")).s);
-	if (copy || p->one_tile) rt_putf(&arguments, ", ptr %s", copy ? copy->s : "null");
+	if (copy || p->one_tile) rt_putf(&arguments, ", ptr %s", copy ? y->copy.s : "null");
 	if (copy || !p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
 	if (p->ordered) call_if(c, k->fits, false, "apart", id, p->apart_tile, at.n, rt_str(&arguments));
 	if (p->edge && !copy) {
@@ -297,7 +307,8 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 		c->oom |= some.oom;
 		rt_text_free(&some);
 	}
-	call_tile(c, copy && !p->one_tile ? p->copy_tile : p->tile, at.n, rt_str(&arguments));
+	if (y->wide) rt_putf(c->out, "  call void %s(%s)\n", p->wide_tile.s, rt_str(&arguments));
+	else call_tile(c, copy && !p->one_tile ? p->copy_tile : p->tile, at.n, rt_str(&arguments));
 	cg_jump(c, cg_fmt("done%u", id));
 	c->oom |= arguments.oom;
 	rt_text_free(&arguments);
@@ -307,7 +318,7 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 static panel copy_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j, cg_str *next)
 {
 	const struct cg_product *p = c->product;
-	const panel there = { j, operand_at(c, u, 1, j, k->k), cg_int(cg_r_step(c, 1)) }, copy = { j, u->panels, cg_int(p->width) };
+	const panel there = { .j = j, .y = operand_at(c, u, 1, j, k->k), .step = cg_int(cg_r_step(c, 1)), .copy = u->panels }, copy = { .j = j, .y = u->panels, .step = cg_int(p->width) };
 	const cg_str n = cg_op(c, "sub", u->columns, j), whole = cg_cmp(c, "sge", n, cg_int(p->width));
 	const unsigned id = ++c->tmp;
 	if (!p->unpacked) {
@@ -317,7 +328,7 @@ static panel copy_panel(cg *c, const unit *u, const part *k, const plan *t, cg_s
 		rt_putf(c->out, "  br label %%copied%u\n", id);
 		cg_label(c, cg_fmt("whole%u", id));
 	}
-	put_tile(c, u, k, t, &there, cg_int(0), &copy.y);
+	put_tile(c, u, k, t, &there, cg_int(0));
 	if (!p->unpacked) cg_jump(c, cg_fmt("copied%u", id));
 	*next = p->unpacked ? cg_int(1) : cg_choose(c, whole, "i64", cg_int(1), cg_int(0));
 	return copy;
@@ -347,15 +358,34 @@ static void pack_columns(cg *c, const unit *u, const part *k, const plan *t)
 	cg_jump(c, cg_fmt("panels%u", id));
 }
 
+/* A block of few rows, which is one tile, reads long pieces of memory, in place. Two rows are computed like four, which pays if columns lie a multiple
+ * of a page apart, or may do. The first column that is left; of more rows 0. */
+static cg_str put_wide(cg *c, const unit *u, const part *k, const plan *t)
+{
+	const struct cg_product *p = c->product;
+	const cg_str width = cg_int((int64_t)p->wide * p->w), whole = cg_op(c, "sub", u->columns, cg_op(c, "urem", u->columns, width));
+	const int64_t row = cg_r_step(c, 1);
+	const bool apart = lo_is_sym(row) || row * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) % CG_PAGE == 0;
+	const cg_str more = cg_choose(c, cg_cmp(c, "sgt", u->rows, cg_int(apart ? 0 : CG_WIDE_ROWS / 2)), "i64", whole, cg_int(0));
+	const cg_str stop = cg_choose(c, cg_cmp(c, "sle", u->rows, cg_int(CG_WIDE_ROWS)), "i64", more, cg_int(0));
+	cg_loop j = cg_open(c, "j", cg_int(0), stop, width, true);
+	const cg_str column = cg_hide(c, j.i);
+	const panel y = { .j = column, .y = operand_at(c, u, 1, column, k->k), .step = cg_int(cg_r_step(c, 1)), .wide = true };
+	put_tile(c, u, k, t, &y, cg_int(0));
+	cg_close(c, &j);
+	return stop;
+}
+
 /* Each panel stays in the first cache while all tiles read it. */
 static void put_by_panels(cg *c, const unit *u, const part *k, const plan *t)
 {
 	const struct cg_product *p = c->product;
-	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
+	const cg_str from = p->wide ? put_wide(c, u, k, t) : cg_int(0);
+	cg_loop j = cg_open(c, "j", from, u->columns, cg_int(p->width), p->wide);
 	cg_str next = cg_int(0), column = cg_hide(c, j.i);
 	const panel y = p->copies ? copy_panel(c, u, k, t, column, &next) : put_panel(c, u, k, t, column);
 	cg_loop i = cg_open(c, "t", next, t->n, cg_int(1), p->copies);
-	put_tile(c, u, k, t, &y, cg_hide(c, i.i), NULL);
+	put_tile(c, u, k, t, &y, cg_hide(c, i.i));
 	cg_close(c, &i);
 	cg_close(c, &j);
 }
@@ -367,7 +397,7 @@ static void put_by_rows(cg *c, const unit *u, const part *k, const plan *t)
 	const cg_str number = cg_hide(c, i.i);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(c->product->width), false);
 	const panel y = put_panel(c, u, k, t, cg_hide(c, j.i));
-	put_tile(c, u, k, t, &y, number, NULL);
+	put_tile(c, u, k, t, &y, number);
 	cg_close(c, &j);
 	cg_close(c, &i);
 }
@@ -553,6 +583,7 @@ static void put_functions(cg *c)
 		if (p->ordered) p->apart_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_APART_TILE);
 		if (p->copies && !p->one_tile) p->copy_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_COPY_TILE);
 	}
+	if (p->wide) p->wide_tile = cg_put_tile(c, CG_WIDE_ROWS, p->wide, CG_WIDE_TILE);
 }
 
 void cg_along_product(cg *c, cg_span span)

@@ -17,7 +17,7 @@
 #include "codegen_llvm/cg.h"
 
 enum {
-	CG_MOST_TILES = 4, CG_MOST_VECS = 8, CG_MOST_LANES = 16,
+	CG_MOST_TILES = 4, CG_WIDE_ROWS = 4, CG_MOST_VECS = 8, CG_MOST_LANES = 16,
 	CG_PAGE = 4096 /* bytes: addresses a multiple of it apart share a set of the first cache */
 };
 
@@ -72,6 +72,7 @@ struct cg_product {
 	                         * packed beforehand, unless they are in place */
 	/* How columns are read: */
 	bool in_place;          /* whole panels of columns are read in place where rows are few */
+	int wide;               /* vectors of the panels that a tile of CG_WIDE_ROWS reads in place, for at most so many, if their number is not known; 0: there is no such tile */
 	bool lone;              /* never more than one panel of columns is packed at a time */
 	bool copies;            /* lone: the first tile of a whole panel copies its columns for the others */
 	bool one_tile;          /* copies_rows and copies: one function does it all; else another one copies columns */
@@ -82,7 +83,7 @@ struct cg_product {
 	bool asks_sums;         /* tiles prefetch where they store sums */
 	/* Names of the functions that it calls: */
 	cg_str pack[2], tile[CG_MOST_TILES], edge_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
-	cg_str apart_tile[CG_MOST_TILES], copy_tile[CG_MOST_TILES];
+	cg_str apart_tile[CG_MOST_TILES], copy_tile[CG_MOST_TILES], wide_tile;
 };
 
 /* ---- choose.c ---- */
@@ -168,6 +169,7 @@ typedef enum cg_tile {
 	CG_PLAIN_TILE,
 	CG_EDGE_TILE,   /* of a panel that is not whole; masked: %have columns */
 	CG_APART_TILE,  /* ordered: with multiply-adds of f32 */
+	CG_WIDE_TILE,   /* p->wide */
 	CG_COPY_TILE    /* reads columns as they lie, and writes them to %copy as packing does */
 } cg_tile;
 cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */

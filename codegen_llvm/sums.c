@@ -247,7 +247,7 @@ static void put_steps(cg *c, tile *t, cg_str words, cg_str to_next, const cg_str
 	cg_str latch = c->block_label = cg_fmt("loop");
 	if (p->copies_rows) copy_next(c, t->rows);
 	put_columns(c, t);
-	if (p->asks_sums && t->how != CG_COPY_TILE) ask_sums(c, t->rows, t->vecs);
+	if (p->asks_sums && t->how != CG_COPY_TILE && t->how != CG_WIDE_TILE) ask_sums(c, t->rows, t->vecs);
 	put_multiplies(c, t, stride);
 	latch = c->block_label;
 	c->out = text;

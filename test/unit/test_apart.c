@@ -201,11 +201,11 @@ static void rows_that_vary(void **state)
 		}
 }
 
-/* One function for any number of rows: tiles of all sizes, and the last one may round up. */
+/* One function for any number of rows: tiles of all sizes, the last of which may round up; wide tiles, and columns behind them. */
 static void any_rows(tj_dtype t, bool sideways, int cpu)
 {
 	tj_ctx *c = kit_open();
-	job j = { .s = { t, .k = 300, .n = 37, .pitch = 300, .room = 37, .sideways = sideways } };
+	job j = { .s = { t, .k = 300, .n = 133, .pitch = 300, .room = 133, .sideways = sideways } };
 	use_cpu(cpu);
 	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "any rows", .nin = 3, .nout = 1, .dynamic = TJ_DYNAMIC_ON));
 	for (int64_t m = 2; m <= 29; m++) {

@@ -170,6 +170,22 @@ static bool has_rows_apart(const cg *c, const struct cg_product *p)
 	return !p->rows_in_place && !p->across && !p->bytes && p->x.row >= 0 && (p->steps == 4 || !cg_computes(c, 0)) && !cg_is_grouped(c, 0) && cg_r_step(c, 0) == 1;
 }
 
+/* Lanes of a vector, of at most w, for so many columns. Fewer than a register has, if half of them would be idle: vectors of 256 bits are multiplied
+ * in half the time of those of 512 (Zen 4), or in the same, and a transposed square needs fewer instructions. */
+static int fewest_lanes(int w, int64_t columns)
+{
+	while (w / 2 >= LEAST_LANES && columns <= w / 2) w /= 2;
+	return w;
+}
+
+static int lanes(const cg *c, const struct cg_product *p)
+{
+	const int64_t last = c->k->dim[c->k->ndim - 1];
+	const lo_tiles *x = &p->x;
+	const int w = c->bits / (int)(8 * tj_dtype_size(p->t));
+	return c->bits < 512 || lo_is_sym(last) || x->strips || x->bytes || x->pairs || x->ordered || x->words ? w : fewest_lanes(w, last);
+}
+
 /* With known sizes: the panels of blocks that are not whole (edge, masked, rest). Without masks tiles of their own pay where a block needs fewer
  * vectors, or where the columns are stored in pieces. */
 static void find_edge(const cg *c, struct cg_product *p)
@@ -181,6 +197,7 @@ static void find_edge(const cg *c, struct cg_product *p)
 	p->masked = c->bits == 512 && !p->ordered;
 	if (c->bits < 512 && p->one_chunk && (rest[0] == 0 || rest[1] == 0 || rest[0] == rest[1])) p->rest = (int)most;
 	if (p->masked || p->rest || vecs < p->vecs) p->edge = vecs;
+	p->edge_lanes = p->masked && p->steps == 1 && most > 0 ? fewest_lanes(p->w, most) : p->w;
 }
 
 static bool has_all_rows(const cg *c, const struct cg_product *p) { return cg_known_rows(c) && c->s->rows == (p->x.row < 0 ? 1 : c->k->dim[p->x.row]); }
@@ -211,18 +228,6 @@ static bool has_far_sums(const cg *c, const struct cg_product *p)
 	const int64_t columns = c->s->block;
 	if (p->across || p->bytes || p->x.strips || (c->bits < 512 && p->copies_rows)) return false;
 	return !cg_known_rows(c) || lo_is_sym(columns) || c->s->rows * columns * (int64_t)tj_dtype_size(p->t) > NEAR_SUMS;
-}
-
-/* Lanes of a vector. Fewer than a register has, if columns would leave half of them idle: vectors of 256 bits are multiplied in half the time of
- * those of 512 (Zen 4), or in the same, and a transposed square needs fewer instructions. */
-static int lanes(const cg *c, const struct cg_product *p)
-{
-	const int64_t last = c->k->dim[c->k->ndim - 1];
-	const lo_tiles *x = &p->x;
-	int w = c->bits / (int)(8 * tj_dtype_size(p->t));
-	if (c->bits < 512 || lo_is_sym(last) || x->strips || x->bytes || x->pairs || x->ordered || x->words) return w;
-	while (w / 2 >= LEAST_LANES && last <= w / 2) w /= 2;
-	return w;
 }
 
 /* ---- the fields of a product, each group from those before it ---- */

@@ -579,7 +579,10 @@ static void put_functions(cg *c)
 	if (!p->unpacked) p->pack[1] = put_pack(c, 1, p->width);
 	for (int i = 0; i < p->nrows; i++) {
 		p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_PLAIN_TILE);
+		const int w = p->w;
+		p->w = p->edge_lanes;
 		if (p->edge) p->edge_tile[i] = cg_put_tile(c, p->rows[i], p->edge, CG_EDGE_TILE);
+		p->w = w;
 		if (p->ordered) p->apart_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_APART_TILE);
 		if (p->copies && !p->one_tile) p->copy_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_COPY_TILE);
 	}

@@ -61,6 +61,7 @@ struct cg_product {
 	bool late;              /* direct, but only in the last chunk */
 	bool rows_first;        /* a tile of rows goes through all panels of packed columns, before the next one does; else a panel through all rows */
 	int edge;               /* vectors of panels that are not whole, for which there are tiles of their own; 0: none */
+	int edge_lanes;         /* of these vectors */
 	bool masked;            /* these tiles read and store the columns that there are, with masks; else whole vectors */
 	int rest;               /* not masked: so many columns each such panel has, and these are stored; 0: whole vectors are */
 	int lanes;              /* across: columns of a panel that there are; the others repeat the last one */

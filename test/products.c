@@ -5,7 +5,7 @@
  *
  * A case is one to four products of operands of any layout, with views and ops in front of them and ops behind them (products.h). It runs
  * in one thread and by a team; the team of a process has 1 to 4 threads, by the seed. Most operands and results end at a page that
- * cannot be accessed, or begin behind one. Some cases run again at other sizes, with shared code.
+ * cannot be accessed, or begin behind one. Some cases run again at other sizes, or with rows that lie elsewhere, with shared code.
  *
  * -t: ends after so many seconds. -threads: every team has this size. -v: prints the graphs first.
  *

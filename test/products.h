@@ -30,6 +30,7 @@ typedef struct prod_operand {
 	unsigned ones;       /* by batch axis: its size is 1 here, and broadcasts */
 	int missing;         /* leading batch axes that it lacks */
 	bool row;            /* an input that is one row is added to it */
+	bool apart;          /* it is the first columns of what is stored, prod_case.wider more than it needs */
 } prod_operand;
 
 typedef struct prod_after { uint64_t seed; int op; bool kept; } prod_after; /* op: see products_graph.c; kept: its operand is a result, too */
@@ -48,6 +49,7 @@ typedef struct prod_case {
 	bool team_first, in_place, unfused;
 	bool fast;           /* its products are fast; those of bf16 are then near the evaluator's, those of other dtypes equal */
 	bool again, symbols; /* it runs at other sizes as well, with the same code; every size is an argument of the code */
+	int64_t wider;       /* columns: rows of the operands that lie apart may lie elsewhere in each run */
 	int resized;         /* how often its sizes were changed */
 } prod_case;
 

@@ -189,12 +189,16 @@ void prod_draw(prod_case *c, uint64_t seed)
 		c->in[i].cast = c->seed % 4 == 1 ? TJ_F32 : TJ_BF16;
 	}
 	if (seed % 12 == 7) draw_bytes(G, c);
+	c->wider = gen_below(G, 4);
+	for (int i = 0; i < PROD_OPERANDS; i++) c->in[i].apart = c->again && gen_chance(G, 40);
 }
 
 void prod_other_sizes(prod_case *c)
 {
 	gen draw = { .rng = c->seed + (uint64_t)++c->resized }, *G = &draw;
 	int64_t was = total(c);
+	if (gen_chance(G, 60)) c->wider = gen_chance(G, 30) ? 0 : gen_chance(G, 30) ? 1024 - c->k % 1024 : gen_below(G, 200);
+	if (gen_chance(G, 40)) return; /* only distances change */
 	int64_t *const d[] = { &c->m, &c->n, &c->k };
 	*d[gen_below(G, 3)] = any_size(G, true, false);
 	if (gen_chance(G, 50)) c->m = any_size(G, false, false);
@@ -391,7 +395,7 @@ static ir_ref stored(gen *G, const prod_operand *o, int rank, const int64_t *dim
 	return gen_input(G, o->dtype, rank, dim, o->content, 0, 0);
 }
 
-static ir_ref operand(gen *G, const prod_operand *o, int rank, const int64_t *want)
+static ir_ref operand(gen *G, const prod_operand *o, int64_t wider, int rank, const int64_t *want)
 {
 	view v[8];
 	int64_t dim[TJ_MAX_RANK];
@@ -399,6 +403,10 @@ static ir_ref operand(gen *G, const prod_operand *o, int rank, const int64_t *wa
 	memcpy(dim, want, sizeof *dim * (size_t)rank);
 	G->rng = o->seed;
 	while (n < o->views) v[n++] = any_view(G, &rank, dim);
+	if (o->apart && rank) {
+		v[n++] = attrs_of(IR_slice, 4, (int64_t[]){ rank - 1, 0, dim[rank - 1], 1 });
+		dim[rank - 1] += wider;
+	}
 	G->rng = ~o->seed;
 	ir_ref r = stored(G, o, rank, dim);
 	while (n-- > 0) r = ir_emit(G->g, v[n].op, 1, &r, v[n].nattr, v[n].attr, SITE);
@@ -420,11 +428,11 @@ static ir_ref matrix(gen *G, const prod_case *c, int which, int64_t rows, int64_
 	int64_t dim[TJ_MAX_RANK];
 	int rank = 0;
 	for (int i = o->missing; i < c->nbatch; i++) dim[rank++] = o->ones >> i & 1 ? 1 : c->batch[i];
-	if (o->vector && !which) return operand(G, o, 1, &columns);
-	if (o->vector) return operand(G, o, 1, &rows);
+	if (o->vector && !which) return operand(G, o, c->wider, 1, &columns);
+	if (o->vector) return operand(G, o, c->wider, 1, &rows);
 	dim[rank++] = rows;
 	dim[rank++] = columns;
-	return operand(G, o, rank, dim);
+	return operand(G, o, c->wider, rank, dim);
 }
 
 /* ---- ops on a product ---- */
@@ -683,6 +691,7 @@ static bool simpler_operand(prod_operand *o, int way)
 	case 10: return o->dtype != o->cast && (o->dtype = o->cast, true);
 	case 11: return clear(&o->shown);
 	case 12: return clear(&o->row);
+	case 13: return clear(&o->apart);
 	default: return false;
 	}
 }
@@ -737,7 +746,7 @@ bool prod_simplify(prod_case *c, int way)
 	if (way < 20 + PROD_AFTER) return drop_after(c, way - 20);
 	if (way < 26 + PROD_AFTER) return clear(&c->after[way - 26].kept);
 	if (way >= 40 && way < 60) return simpler_size((int64_t *[]){ &c->m, &c->n, &c->k, &c->n2 }[(way - 40) / 5], (way - 40) % 5);
-	if (way >= 60 && way < 60 + 13 * 2) return simpler_operand(&c->in[(way - 60) / 13], (way - 60) % 13);
+	if (way >= 60 && way < 60 + 14 * 2) return simpler_operand(&c->in[(way - 60) / 14], (way - 60) % 14);
 	return false;
 }
 _Static_assert(PROD_AFTER == 6, "the numbers of ways above");

@@ -292,8 +292,9 @@ static blocks cut(const lo_tiles *x, const lo_kernel *k, int64_t m, int64_t n, i
 	const int64_t most_rows = x->panels ? MOST_ROWS / 2 : MOST_ROWS; /* no block packs panels that are stored; then its sums may stay in the second cache */
 	blocks best = { 0 };
 	few = div_up(few, outer);
-	for (int64_t down = 1; down <= (x->across || x->strips ? 1 : few) && down <= m; down++) {
-		const int64_t rows = piece(m, div_up(m, MOST_ROWS) <= threads && down > 1 ? 1 : LO_TILE_ROWS, pieces(m, most_rows, down)), across = pieces(n, most, div_up(few, div_up(m, rows)));
+	const int64_t least_down = pieces(m, most_rows, 1), most_down = x->across || x->strips ? least_down : pieces(m, most_rows, few) + threads - 1;
+	for (int64_t down = least_down; down <= most_down && (down <= m || down == least_down); down++) {
+		const int64_t rows = piece(m, div_up(m, MOST_ROWS) <= threads && down > 1 ? 1 : LO_TILE_ROWS, down), across = pieces(n, most, div_up(few, div_up(m, rows)));
 		for (int more = 0; more < threads; more++) {
 			blocks b = { rows, piece(n, COLUMNS, across + more) };
 			if (most == WIDE && div_up(n, up(b.columns, LO_TILE_COLUMNS)) == div_up(n, b.columns)) b.columns = least(up(b.columns, LO_TILE_COLUMNS), n); /* whole panels, the widest that tiles have */

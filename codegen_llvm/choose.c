@@ -214,12 +214,14 @@ static bool is_across(const cg *c, const struct cg_product *p)
  * registers for them. Columns a multiple of a page apart share few sets of the first cache. */
 static int across_vectors(const cg *c, const struct cg_product *p)
 {
-	const int64_t step = cg_item_step(c, 1);
+	const int64_t step = cg_item_step(c, 1), rows = c->s->rows, last = c->k->dim[c->k->ndim - 1];
 	const bool near = !lo_is_sym(step) && step * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) % CG_PAGE && !cg_columns_exceed(c, RT_THIRD_CACHE / 4 * 3);
 	const bool waits = near && rt_is_float(p->t);
-	if (c->bits == 512) return c->s->rows <= 2 && near ? 2 : 1;
-	if (c->s->rows == 1) return waits ? 4 : ACROSS_COLUMNS / p->w;
-	return waits && c->s->rows <= (cg_computes(c, 1) ? 3 : 4) ? 2 : 1;
+	int vecs = waits && rows <= (cg_computes(c, 1) ? 3 : 4) ? 2 : 1;
+	if (c->bits == 512) vecs = rows <= 2 && near ? 2 : 1;
+	else if (rows == 1) vecs = waits ? 4 : ACROSS_COLUMNS / p->w;
+	while (vecs > 1 && (vecs - 1) * p->w >= last) vecs--;
+	return vecs;
 }
 
 /* The sums of a block leave the near caches before the tile comes again. With 256 bits, tiles that copy rows have no register left for their address. */

@@ -171,6 +171,17 @@ static void scaled_columns(void **state)
 	}
 }
 
+/* Calls f with operands of the shape, B not turned. */
+static void call_with(tj_ctx *c, tj_fn *f, const shape *s)
+{
+	const fenced a = numbers(s->t, s->m * s->pitch, 0), b = numbers(s->t, s->k * s->n, 1);
+	tj_tensor *x = tj_wrap(c, s->t, s->sideways ? TJ_SHAPE(s->pitch, s->m) : TJ_SHAPE(s->m, s->pitch), NULL, a.data, NULL, NULL);
+	tj_tensor *w = tj_wrap(c, s->t, TJ_SHAPE(s->k, s->n), NULL, b.data, NULL, NULL);
+	check(s, tj_data(tj_call1(f, TJ_LIST(x, w, tj_ones(TJ_F32, TJ_SHAPE(1))))));
+	kit_ok(c);
+	unfence(a), unfence(b);
+}
+
 /* A few rows are strips if their sizes are known. One function is called with other sizes, or with other distances of rows: then code takes what
  * differs as arguments, and blocks of rows with it. */
 static void vary(int64_t m, const int64_t pitch[3], const int64_t n[3], int cpu)
@@ -181,11 +192,7 @@ static void vary(int64_t m, const int64_t pitch[3], const int64_t n[3], int cpu)
 	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "vary", .nin = 3, .nout = 1));
 	for (int i = 0; i < 6; i++) {
 		j.s.pitch = pitch[i % 3], j.s.n = j.s.room = n[i % 3];
-		const fenced a = numbers(TJ_F32, m * j.s.pitch, 0), b = numbers(TJ_F32, j.s.k * j.s.n, 1);
-		tj_tensor *x = tj_wrap(c, TJ_F32, TJ_SHAPE(m, j.s.pitch), NULL, a.data, NULL, NULL), *w = tj_wrap(c, TJ_F32, TJ_SHAPE(j.s.k, j.s.n), NULL, b.data, NULL, NULL);
-		check(&j.s, tj_data(tj_call1(f, TJ_LIST(x, w, tj_ones(TJ_F32, TJ_SHAPE(1))))));
-		kit_ok(c);
-		unfence(a), unfence(b);
+		call_with(c, f, &j.s);
 	}
 	tj_close(c);
 	use_cpu(0);
@@ -208,14 +215,9 @@ static void any_rows(tj_dtype t, bool sideways, int cpu)
 	job j = { .s = { t, .k = 300, .n = 133, .pitch = 300, .room = 133, .sideways = sideways } };
 	use_cpu(cpu);
 	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "any rows", .nin = 3, .nout = 1, .dynamic = TJ_DYNAMIC_ON));
-	for (int64_t m = 2; m <= 29; m++) {
-		j.s.m = m < 29 ? m : 401;
-		const fenced a = numbers(t, j.s.m * j.s.k, 0), b = numbers(t, j.s.k * j.s.n, 1);
-		tj_tensor *x = tj_wrap(c, t, sideways ? TJ_SHAPE(j.s.k, j.s.m) : TJ_SHAPE(j.s.m, j.s.k), NULL, a.data, NULL, NULL), *w = tj_wrap(c, t, TJ_SHAPE(j.s.k, j.s.n), NULL, b.data, NULL, NULL);
-		check(&j.s, tj_data(tj_call1(f, TJ_LIST(x, w, tj_ones(TJ_F32, TJ_SHAPE(1))))));
-		kit_ok(c);
-		unfence(a), unfence(b);
-	}
+	for (j.s.m = 2; j.s.m <= 28; j.s.m++) call_with(c, f, &j.s);
+	j.s.m = 401;
+	call_with(c, f, &j.s);
 	tj_close(c);
 	use_cpu(0);
 }

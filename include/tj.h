@@ -1712,7 +1712,7 @@ TJ_API tj_tensor *tj_searchsorted(tj_tensor *sorted, tj_tensor *values, bool rig
 TJ_API tj_tensor *tj_searchsorted_at(const char *site, tj_tensor *sorted, tj_tensor *values, bool right);
 #define tj_searchsorted(sorted, values, right) tj_searchsorted_at(TJ_SITE, sorted, values, right) /* tj_searchsorted([1, 3, 5], [3, 4], false) = [1, 2] */
 
-/* matrix product; batch axes broadcast; 1-d operands as in NumPy; the order of its sums is in NUMERICS.md */
+/* matrix product; batch axes broadcast; 1-d operands as in NumPy; integers keep their dtype and wrap (cast i8 to i32 first), bf16 and f16 add in f32 and round once; the order of its sums is in NUMERICS.md */
 TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b) /* tj_matmul([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]] */

@@ -8,12 +8,13 @@ enum {
 	FEW_TILES = 2,
 	FEW_STEPS = 32, /* of r */
 	MANY_CHAINS = 16, /* sums in registers with which a tile that is not as large as can be is as fast: 5 x 2 of 6 x 2 take a tenth longer */
-	WIDE_VECS = 6, /* their sums fit in registers for CG_WIDE_ROWS */
 	LEAST_LANES = 4, /* of a vector */
 	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
 	NEAR_SUMS = 1 << 16, /* bytes: sums of a block that stay in a near cache from chunk to chunk, beside the operands */
 	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
 };
+
+bool cg_lie_apart(int64_t step, tj_dtype t, int64_t bytes) { return lo_is_sym(step) || step * (int64_t)tj_dtype_size(t) % bytes == 0; }
 
 bool cg_known_rows(const cg *c) { return !lo_is_sym(c->s->rows) && (c->product->x.row < 0 || !lo_is_sym(c->k->dim[c->product->x.row])); }
 
@@ -23,21 +24,20 @@ bool cg_known_rows(const cg *c) { return !lo_is_sym(c->s->rows) && (c->product->
  * that are computed are computed again for each tile. */
 int cg_few_rows(const cg *c)
 {
-	const int64_t row = cg_r_step(c, 1), bytes = lo_is_sym(row) ? 0 : row * (int64_t)tj_dtype_size(c->product->t);
+	const bool apart = cg_lie_apart(cg_r_step(c, 1), c->product->t, CG_PAGE), lines = cg_lie_apart(cg_r_step(c, 1), c->product->t, RT_LINE);
 	if (cg_computes(c, 1)) return LO_TILE_ROWS;
 	if (cg_known_rows(c)) return FEW_TILES * LO_TILE_ROWS;
-	if (c->bits == 512) return bytes % RT_LINE == 0 && bytes % CG_PAGE ? ALL_ROWS : FEW_ROWS;
-	return bytes % CG_PAGE ? FEW_ROWS : FEW_ROWS_APART;
+	if (c->bits == 512) return lines && !apart ? ALL_ROWS : FEW_ROWS;
+	return apart ? FEW_ROWS_APART : FEW_ROWS;
 }
 
 /* As many sums as registers allow. Tiles of one vector of columns read little more than a number for each multiply-add then; but not of rows that
  * share one set or two of the first cache, and not of sizes that vary, for which there are few tiles. */
 static int most_rows(const cg *c, const struct cg_product *p)
 {
-	const int64_t step = cg_item_step(c, 0);
 	const int sums = c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS;
 	if (p->across) return (int)c->s->rows;
-	const bool few = !cg_known_rows(c) || lo_is_sym(step) || step * (int64_t)tj_dtype_size(cg_item_dtype(c, 0)) % (CG_PAGE / 2) == 0;
+	const bool few = !cg_known_rows(c) || cg_lie_apart(cg_item_step(c, 0), cg_item_dtype(c, 0), CG_PAGE / 2);
 	return sums / (p->vecs == 1 && few ? 2 : p->vecs);
 }
 
@@ -133,8 +133,7 @@ static int vectors(const cg *c, const struct cg_product *p)
 static bool lies_apart(const cg *c, const struct cg_product *p, uint32_t store, int64_t bytes)
 {
 	if (p->across || p->x.row < 0) return false;
-	const int64_t pitch = c->k->index.v[c->k->ins.v[store].index].coef[p->x.row];
-	return lo_is_sym(pitch) || pitch * (int64_t)tj_dtype_size(p->t) % bytes == 0;
+	return cg_lie_apart(c->k->index.v[c->k->ins.v[store].index].coef[p->x.row], p->t, bytes);
 }
 
 /* The store of the product, if the point sections do nothing else and tiles can write whole panels there. */
@@ -214,12 +213,12 @@ static bool is_across(const cg *c, const struct cg_product *p)
  * registers for them. Columns a multiple of a page apart share few sets of the first cache. */
 static int across_vectors(const cg *c, const struct cg_product *p)
 {
-	const int64_t step = cg_item_step(c, 1), rows = c->s->rows, last = c->k->dim[c->k->ndim - 1];
-	const bool near = !lo_is_sym(step) && step * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) % CG_PAGE && !cg_columns_exceed(c, RT_THIRD_CACHE / 4 * 3);
-	const bool waits = near && rt_is_float(p->t);
-	int vecs = waits && rows <= (cg_computes(c, 1) ? 3 : 4) ? 2 : 1;
+	const int64_t rows = c->s->rows, last = c->k->dim[c->k->ndim - 1];
+	const bool near = !cg_lie_apart(cg_item_step(c, 1), cg_item_dtype(c, 1), CG_PAGE) && !cg_columns_exceed(c, RT_THIRD_CACHE / 4 * 3), waits = near && rt_is_float(p->t);
+	int vecs;
 	if (c->bits == 512) vecs = rows <= 2 && near ? 2 : 1;
 	else if (rows == 1) vecs = waits ? 4 : ACROSS_COLUMNS / p->w;
+	else vecs = waits && rows <= (cg_computes(c, 1) ? 3 : 4) ? 2 : 1;
 	while (vecs > 1 && (vecs - 1) * p->w >= last) vecs--;
 	return vecs;
 }
@@ -285,7 +284,7 @@ static void find_columns(const cg *c, struct cg_product *p)
 	p->one_tile = p->copies && p->copies_rows && x->adjacent && !cg_computes(c, 1); /* columns and their copy are read alike */
 	p->lone = x->panels || few || p->across || p->copies;
 	p->in_place = !p->across && !p->rows_first && (p->lone || (x->adjacent && !cg_computes(c, 1)));
-	p->wide = c->bits == 512 && !cg_known_rows(c) && x->adjacent && reads && !x->panels && p->steps == 1 && !cg_computes(c, 1) ? WIDE_VECS : 0;
+	p->wide = c->bits == 512 && !cg_known_rows(c) && x->adjacent && reads && !x->panels && p->steps == 1 && !cg_computes(c, 1);
 	p->columns_computed = (!p->lone || p->copies || x->words) && !x->strips;
 	p->yt = p->columns_computed ? p->t : cg_item_dtype(c, 1);
 	p->unpacked = x->panels || p->across || ((few || p->copies) && whole) || (few && p->masked && p->edge && p->steps == 1);

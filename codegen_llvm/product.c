@@ -363,9 +363,8 @@ static void pack_columns(cg *c, const unit *u, const part *k, const plan *t)
 static cg_str put_wide(cg *c, const unit *u, const part *k, const plan *t)
 {
 	const struct cg_product *p = c->product;
-	const cg_str width = cg_int((int64_t)p->wide * p->w), whole = cg_op(c, "sub", u->columns, cg_op(c, "urem", u->columns, width));
-	const int64_t row = cg_r_step(c, 1);
-	const bool apart = lo_is_sym(row) || row * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) % CG_PAGE == 0;
+	const cg_str width = cg_int((int64_t)CG_WIDE_VECS * p->w), whole = cg_op(c, "sub", u->columns, cg_op(c, "urem", u->columns, width));
+	const bool apart = cg_lie_apart(cg_r_step(c, 1), cg_item_dtype(c, 1), CG_PAGE);
 	const cg_str more = cg_choose(c, cg_cmp(c, "sgt", u->rows, cg_int(apart ? 0 : CG_WIDE_ROWS / 2)), "i64", whole, cg_int(0));
 	const cg_str stop = cg_choose(c, cg_cmp(c, "sle", u->rows, cg_int(CG_WIDE_ROWS)), "i64", more, cg_int(0));
 	cg_loop j = cg_open(c, "j", cg_int(0), stop, width, true);
@@ -559,6 +558,17 @@ static void put_byte_functions(cg *c)
 	p->edge_tile[0] = cg_put_byte_tile(c, 1, false);
 }
 
+/* Its vectors may be narrower. What writes a tile finds their lanes in p->w. */
+static cg_str put_edge_tile(cg *c, int rows)
+{
+	struct cg_product *p = c->product;
+	const int w = p->w;
+	p->w = p->edge_lanes;
+	const cg_str name = cg_put_tile(c, rows, p->edge, CG_EDGE_TILE);
+	p->w = w;
+	return name;
+}
+
 static void put_functions(cg *c)
 {
 	struct cg_product *p = c->product;
@@ -579,14 +589,11 @@ static void put_functions(cg *c)
 	if (!p->unpacked) p->pack[1] = put_pack(c, 1, p->width);
 	for (int i = 0; i < p->nrows; i++) {
 		p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_PLAIN_TILE);
-		const int w = p->w;
-		p->w = p->edge_lanes;
-		if (p->edge) p->edge_tile[i] = cg_put_tile(c, p->rows[i], p->edge, CG_EDGE_TILE);
-		p->w = w;
+		if (p->edge) p->edge_tile[i] = put_edge_tile(c, p->rows[i]);
 		if (p->ordered) p->apart_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_APART_TILE);
 		if (p->copies && !p->one_tile) p->copy_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_COPY_TILE);
 	}
-	if (p->wide) p->wide_tile = cg_put_tile(c, CG_WIDE_ROWS, p->wide, CG_WIDE_TILE);
+	if (p->wide) p->wide_tile = cg_put_tile(c, CG_WIDE_ROWS, CG_WIDE_VECS, CG_WIDE_TILE);
 }
 
 void cg_along_product(cg *c, cg_span span)

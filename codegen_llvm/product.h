@@ -17,7 +17,7 @@
 #include "codegen_llvm/cg.h"
 
 enum {
-	CG_MOST_TILES = 4, CG_WIDE_ROWS = 4, CG_MOST_VECS = 8, CG_MOST_LANES = 16,
+	CG_MOST_TILES = 4, CG_WIDE_ROWS = 4, CG_WIDE_VECS = 6, CG_MOST_VECS = 8, CG_MOST_LANES = 16,
 	CG_PAGE = 4096 /* bytes: addresses a multiple of it apart share a set of the first cache */
 };
 
@@ -73,7 +73,7 @@ struct cg_product {
 	                         * packed beforehand, unless they are in place */
 	/* How columns are read: */
 	bool in_place;          /* whole panels of columns are read in place where rows are few */
-	int wide;               /* vectors of the panels that a tile of CG_WIDE_ROWS reads in place, for at most so many, if their number is not known; 0: there is no such tile */
+	bool wide;              /* the number of rows is not known: a tile of CG_WIDE_ROWS, for at most so many, reads panels of CG_WIDE_VECS in place; their sums fit in registers */
 	bool lone;              /* never more than one panel of columns is packed at a time */
 	bool copies;            /* lone: the first tile of a whole panel copies its columns for the others */
 	bool one_tile;          /* copies_rows and copies: one function does it all; else another one copies columns */
@@ -88,6 +88,7 @@ struct cg_product {
 };
 
 /* ---- choose.c ---- */
+bool cg_lie_apart(int64_t step, tj_dtype t, int64_t bytes); /* elements of t so many from each other are a multiple of so many bytes apart, or may be */
 bool cg_known_rows(const cg *c);          /* how many rows a block has is known */
 bool cg_columns_exceed(const cg *c, int64_t most); /* the columns are known to have more than so many bytes */
 int cg_few_rows(const cg *c);             /* at most this many rows read columns in place */
@@ -170,7 +171,7 @@ typedef enum cg_tile {
 	CG_PLAIN_TILE,
 	CG_EDGE_TILE,   /* of a panel that is not whole; masked: %have columns */
 	CG_APART_TILE,  /* ordered: with multiply-adds of f32 */
-	CG_WIDE_TILE,   /* p->wide */
+	CG_WIDE_TILE,   /* see cg_product.wide */
 	CG_COPY_TILE    /* reads columns as they lie, and writes them to %copy as packing does */
 } cg_tile;
 cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */

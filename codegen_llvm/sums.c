@@ -14,8 +14,7 @@ int cg_strip_rows(const cg *c) { return c->product->x.row < 0 ? 1 : (int)c->k->d
 /* Steps of r in a strip: as many as registers allow, unless rows of B are a multiple of a page apart, or may be. */
 int cg_strip_steps(const cg *c)
 {
-	const int64_t row = cg_r_step(c, 1), size = (int64_t)tj_dtype_size(cg_item_dtype(c, 1));
-	const int most = c->bits < 512 || lo_is_sym(row) || row * size % CG_PAGE == 0 ? FEW_STEPS : STEPS, rows = cg_strip_rows(c);
+	const int most = c->bits < 512 || cg_lie_apart(cg_r_step(c, 1), cg_item_dtype(c, 1), CG_PAGE) ? FEW_STEPS : STEPS, rows = cg_strip_rows(c);
 	int steps = rows == 1 ? most : most / 2;
 	while (rows > 1 && steps * rows > (c->bits == 512 ? NUMBERS : NUMBERS / 3)) steps /= 2;
 	return steps;

@@ -293,7 +293,7 @@ static blocks cut(const lo_tiles *x, const lo_kernel *k, int64_t m, int64_t n, i
 	blocks best = { 0 };
 	few = div_up(few, outer);
 	const int64_t least_down = pieces(m, most_rows, 1), most_down = x->across || x->strips ? least_down : pieces(m, most_rows, few) + threads - 1;
-	for (int64_t down = least_down; down <= most_down && (down <= m || down == least_down); down++) {
+	for (int64_t down = least_down; down <= most_down && down <= m; down++) {
 		const int64_t rows = piece(m, div_up(m, MOST_ROWS) <= threads && down > 1 ? 1 : LO_TILE_ROWS, down), across = pieces(n, most, div_up(few, div_up(m, rows)));
 		for (int more = 0; more < threads; more++) {
 			blocks b = { rows, piece(n, COLUMNS, across + more) };

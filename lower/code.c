@@ -18,8 +18,8 @@ static void keep_texts(lo_low *L, rt_plan *p)
 
 /* Kernels to compile: those without code yet, one of equal ones, and none that has nothing to do. */
 typedef struct work {
-	lo_twin *twin;           /* every kernel with something to do */
-	uint32_t ntwin;
+	lo_twin *twin;           /* every kernel with something to do; then those that they will be at other sizes */
+	uint32_t ntwin, nother;
 	const lo_kernel **kernel;
 	const lo_schedule **schedule;
 	lo_twin **from;          /* by kernel to compile */
@@ -27,23 +27,52 @@ typedef struct work {
 	int n;
 } work;
 
+static void compile_too(work *w, lo_twin *x)
+{
+	w->kernel[w->n] = x->k;
+	w->schedule[w->n] = x->s;
+	w->from[w->n++] = x;
+}
+
 /* With keep_text all kernels are compiled, and nothing is added to the family. */
 static bool choose_work(lo_low *L, rt_plan *p, work *w)
 {
 	for (uint32_t i = 0; i < L->step.n; i++) {
 		if (!L->step.v[i].built) continue;
 		rt_step *t = p->step[i].rest ? p->step[i].rest : &p->step[i];
-		if (t->units) w->twin[w->ntwin++] = (lo_twin){ .k = &L->step.v[i].built->k, .s = &L->step.v[i].built->s, .t = t };
+		if (t->units) w->twin[w->ntwin++] = (lo_twin){ .k = &L->step.v[i].built->k, .s = &L->step.v[i].built->s, .t = t, .of = &L->step.v[i] };
 	}
 	if (!lo_choose_code(L, p, w->twin, w->ntwin)) return false;
-	for (uint32_t i = 0; i < w->ntwin; i++) {
-		lo_twin *x = &w->twin[i];
-		if ((x->code != i || x->t->fn) && !L->o->keep_text) continue;
-		w->kernel[w->n] = x->k;
-		w->schedule[w->n] = x->s;
-		w->from[w->n++] = x;
-	}
+	for (uint32_t i = 0; i < w->ntwin; i++)
+		if ((w->twin[i].code == i && !w->twin[i].t->fn) || L->o->keep_text) compile_too(w, &w->twin[i]);
 	return true;
+}
+
+/* Adds the kernel that a product will be at other sizes, so that it is compiled with the one that it is now. No step of the plan runs it. */
+static tj_status add_other(lo_low *L, work *w, const lo_twin *now)
+{
+	rt_text name = { 0 };
+	lo_built *b = lo_build_other(L, now->of);
+	rt_step *t = b ? lo_mem(L, sizeof *t) : NULL;
+	if (!t) return L->oom ? nomem(L->err) : L->err->code;
+	w->twin[w->ntwin + w->nother++] = (lo_twin){ .k = &b->k, .s = &b->s, .t = t };
+	rt_putf(&name, "%s_other", now->k->name);
+	b->k.name = lo_take_text(&name, &L->mem);
+	b->s.grain = lo_grain(&b->k, &b->s);
+	t->at = lo_mem(L, (b->nbuf + 1) * sizeof *t->at);
+	t->nbuf = b->nbuf;
+	return b->k.name && t->at ? lo_verify(&b->k, &b->s, L->err) : nomem(L->err);
+}
+
+static tj_status choose_others(lo_low *L, rt_plan *p, work *w)
+{
+	lo_twin *other = w->twin + w->ntwin;
+	for (int i = 0, n = w->n; i < n && L->o->family && !L->o->keep_text; i++)
+		if (add_other(L, w, w->from[i]) != TJ_OK) return L->err->code;
+	if (!lo_choose_code(L, p, other, w->nother)) return nomem(L->err);
+	for (uint32_t i = 0; i < w->nother; i++)
+		if (other[i].code == i && !other[i].t->fn) compile_too(w, &other[i]);
+	return TJ_OK;
 }
 
 void lo_add_text(rt_plan *p, char **all, const char *more)
@@ -107,16 +136,27 @@ static void hand_on(lo_low *L, work *w)
 	if (L->o->family) lo_family_twins(L->o->family, n);
 }
 
+static void free_work(work *w)
+{
+	for (uint32_t i = 0; i < w->ntwin + w->nother; i++) {
+		lo_kin_free(w->twin[i].kin);
+		if (i < w->ntwin) continue;
+		lo_kernel_free(w->twin[i].k);
+		lo_schedule_free(w->twin[i].s);
+	}
+}
+
 tj_status lo_generate(lo_low *L, rt_plan *p)
 {
 	size_t n = p->exec.kernels;
 	if (L->o->keep_text) keep_texts(L, p);
 	if (!n) return TJ_OK;
-	work w = { .twin = lo_mem(L, sizeof *w.twin * n), .kernel = lo_mem(L, sizeof *w.kernel * n), .schedule = lo_mem(L, sizeof *w.schedule * n), .from = lo_mem(L, sizeof *w.from * n), .fn = lo_mem(L, sizeof *w.fn * n) };
+	work w = { .twin = lo_mem(L, sizeof *w.twin * 2 * n), .kernel = lo_mem(L, sizeof *w.kernel * 2 * n), .schedule = lo_mem(L, sizeof *w.schedule * 2 * n), .from = lo_mem(L, sizeof *w.from * 2 * n), .fn = lo_mem(L, sizeof *w.fn * 2 * n) };
 	if (L->oom) return nomem(L->err);
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
+	if (st == TJ_OK && w.n) st = choose_others(L, p, &w);
 	if (st == TJ_OK && w.n) st = compile_all(L, p, &w);
 	if (st == TJ_OK) hand_on(L, &w);
-	for (uint32_t i = 0; i < w.ntwin; i++) lo_kin_free(w.twin[i].kin);
+	free_work(&w);
 	return st;
 }

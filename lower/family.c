@@ -128,8 +128,7 @@ static bool in_products(int64_t v, const int64_t *dim, int n, int depth)
 	return false;
 }
 
-/* v is a multiple of a size that moves, and is no product of sizes that stay. */
-static bool moves(const lo_moving *m, int64_t v)
+bool lo_moves(const lo_moving *m, int64_t v)
 {
 	bool multiple = false;
 	for (int i = 0; i < m->nmoving; i++) multiple |= m->moving[i] > 1 && v && v % m->moving[i] == 0;
@@ -149,10 +148,10 @@ static double real_of(const lo_ins *in)
 /* The constant is a moving size n, or 1/n as in a mean. */
 static bool const_moves(const lo_moving *m, const lo_ins *in)
 {
-	if (!rt_is_float((tj_dtype)in->dtype)) return in->imm > 1 && in->imm < INT32_MAX && moves(m, in->imm);
+	if (!rt_is_float((tj_dtype)in->dtype)) return in->imm > 1 && in->imm < INT32_MAX && lo_moves(m, in->imm);
 	double d = real_of(in), inverse = d != 0 ? 1 / d : 0, n = d >= 2 ? d : inverse >= 2 ? (double)(int64_t)(inverse + 0.5) : 0;
 	bool same = d >= 2 ? d == (double)(int64_t)d : n >= 2 && (in->dtype == TJ_F32 ? (float)(1 / n) == (float)d : 1 / n == d);
-	return n >= 2 && n < INT32_MAX && same && moves(m, (int64_t)n);
+	return n >= 2 && n < INT32_MAX && same && lo_moves(m, (int64_t)n);
 }
 
 static void mark_moving(lo_kin *s, const lo_place *at, const lo_moving *m)
@@ -160,7 +159,7 @@ static void mark_moving(lo_kin *s, const lo_place *at, const lo_moving *m)
 	for (uint32_t i = 0; i < s->n; i++) {
 		int64_t v = s->size[i];
 		if (at[i].kind == LO_AT_CONST) s->symbol[i] |= const_moves(m, at[i].ins);
-		else s->symbol[i] |= (v > 1 || v < -1) && v <= INT32_MAX && v >= -INT32_MAX && moves(m, v);
+		else s->symbol[i] |= (v > 1 || v < -1) && v <= INT32_MAX && v >= -INT32_MAX && lo_moves(m, v);
 	}
 }
 

@@ -416,6 +416,22 @@ static void reset(lo_builder *B)
 	for (uint32_t i = 0; i < B->nmem; i++) B->mem[i].hoisted = 0, B->mem[i].product = LO_NOREF;
 }
 
+/* What turn.c and panels.c do depends on the number of rows. */
+static bool arrange_product(lo_builder *B)
+{
+	lo_kernel *k = B->k;
+	lo_tiles t;
+	const bool as_if = B->rows && lo_tiles_of(k, &t) && t.row >= 0;
+	const int64_t rows = as_if ? k->dim[t.row] : 0;
+	if (as_if) k->dim[t.row] = B->rows;
+	B->b->turned = !(B->L->o->off & LO_OFF(TURN)) && lo_turn_product(B->s->target, k);
+	if (!lo_read_panels(B->L, k, B->kbuf.v)) return false;
+	if (as_if) k->dim[B->b->turned ? k->ndim - 1 : t.row] = rows;
+	for (uint32_t i = 0; i < k->buf.n; i++) B->b->panels |= lo_in_panels(k->buf.v[i].role);
+	B->s->target->tiles(B->s->target, k, B->s);
+	return true;
+}
+
 static bool build(lo_builder *B)
 {
 	if (!gather_members(B)) return false;
@@ -426,31 +442,53 @@ static bool build(lo_builder *B)
 	set_dims(B, true);
 	reset(B);
 	if (!fill(B)) return false;
-	if (B->G->product) {
-		if (!(B->L->o->off & LO_OFF(TURN))) lo_turn_product(B->s->target, B->k);
-		if (!lo_read_panels(B->L, B->k, B->kbuf.v)) return false;
-		B->s->target->tiles(B->s->target, B->k, B->s);
-	} else B->s->target->units(B->s->target, B->k, B->s);
+	if (!B->G->product) B->s->target->units(B->s->target, B->k, B->s);
+	else if (!arrange_product(B)) return false;
 	return number_buffers(B);
 }
 
-bool lo_build_kernel(lo_low *L, lo_step *step)
+/* rows: as in the builder; unless 0, the kernel is none of the step. */
+static bool build_as(lo_low *L, lo_step *step, lo_built *b, int64_t rows)
 {
-	lo_built *b = lo_mem(L, sizeof *b);
 	lo_group *G = L->group.v[step->group];
-	if (!b) return false;
-	lo_builder B = { .L = L, .G = G, .step = step, .b = b, .k = &b->k, .s = &b->s };
-	step->built = b;
+	lo_builder B = { .L = L, .G = G, .step = step, .b = b, .k = &b->k, .s = &b->s, .rows = rows };
 	b->k.name = "k";
 	b->k.reduces = G->reduces;
 	b->k.red = G->red;
 	b->s.target = lo_target_on(L->o, G->device);
 	b->s.vec = (uint8_t)(G->product ? LO_VEC_TILE : b->s.target->vec(b->s.target, G->reduces, G->column));
-	bool ok = build(&B);
-	if (ok) link_step(&B);
+	const bool ok = build(&B);
+	if (ok && !rows) link_step(&B);
 	rt_vec_free(&B.made);
 	rt_vec_free(&B.seen);
 	rt_vec_free(&B.kbuf);
 	rt_vec_free(&B.fault);
 	return ok && !failed(&B);
+}
+
+bool lo_build_kernel(lo_low *L, lo_step *step)
+{
+	step->built = lo_mem(L, sizeof *step->built);
+	return step->built && build_as(L, step, step->built, 0);
+}
+
+static bool rows_move(const lo_low *L, const lo_built *b)
+{
+	lo_tiles t;
+	if (!L->o->moving.always || !lo_tiles_of(&b->k, &t) || t.row < 0) return false;
+	return lo_moves(&L->o->moving, lo_size(&b->k, b->k.dim[b->turned ? b->k.ndim - 1 : t.row]));
+}
+
+lo_built *lo_build_other(lo_low *L, lo_step *step)
+{
+	static const int64_t few_or_many[] = { 2, 1 << 20 };
+	const lo_built *b = step->built;
+	for (int i = 0; i < 2 && L->group.v[step->group]->product && rows_move(L, b); i++) {
+		lo_built *o = lo_mem(L, sizeof *o);
+		if (!o) return NULL;
+		if (build_as(L, step, o, few_or_many[i]) && (o->turned != b->turned || o->panels != b->panels)) return o;
+		lo_kernel_free(&o->k);
+		lo_schedule_free(&o->s);
+	}
+	return NULL;
 }

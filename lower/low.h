@@ -275,7 +275,7 @@ tj_dtype lo_product_dtype(tj_dtype t);                 /* the dtype in which pro
 void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* sets rows, block, scratch and unit_ns of a schedule TILE */
 
 /* ---- turn.c ---- */
-void lo_turn_product(const lo_target *target, lo_kernel *k); /* lanes go along the rows of a product of few columns */
+bool lo_turn_product(const lo_target *target, lo_kernel *k); /* lanes go along the rows of a product of few columns; false: k is as it was */
 
 /* ---- panels.c ---- */
 /* A product that reads the columns of a constant reads them from panels. buf: by kernel buffer, number in L->buf. false: out of memory. */
@@ -310,8 +310,11 @@ typedef struct lo_built {
 	uint32_t *buf;           /* by kernel buffer, the KEPT ones left out: number in lo_low.buf */
 	uint32_t nbuf;
 	lo_fault *fault;         /* by fault number, as k.fault_site */
+	bool turned, panels;     /* a product: what turn.c and panels.c did, which may depend on the number of rows */
 } lo_built;
 bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
+/* The product of step s, whose number of rows moves, as calls with few or with many rows will want it. NULL: it is that kernel, or out of memory. */
+lo_built *lo_build_other(lo_low *L, lo_step *s);
 
 /* ---- share.c ---- */
 void lo_share(lo_low *L, const lo_target *t, uint32_t step); /* splits a long reduction of few rows into two kernels, two steps */

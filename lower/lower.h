@@ -277,6 +277,7 @@ uint32_t lo_family_round(lo_family *f);    /* a new number for a lowering that b
 /* kin describes k. Looks for code that fits: *fn and *code (a reference) are set, or left NULL; then compile k and call lo_family_add().
  * Marks in kin which sizes are symbols of that code. false: out of memory. */
 bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn, rt_shared **code);
+bool lo_moves(const lo_moving *m, int64_t v); /* v is a multiple of a size that moves, and is no product of sizes that stay */
 void lo_family_twins(lo_family *f, uint32_t n); /* counts n kernels that run the code of another kernel of their plan */
 void lo_family_add(lo_family *f, lo_kin *kin, rt_entry fn, rt_shared *code); /* kin now belongs to the family */
 void lo_kin_free(lo_kin *kin);

@@ -47,14 +47,16 @@ static void exchange(lo_kernel *k, int a, int b)
 		if (k->ins.v[i].op == LO_INDEX) k->ins.v[i].imm = other(k->ins.v[i].imm, a, b);
 }
 
-void lo_turn_product(const lo_target *target, lo_kernel *k)
+bool lo_turn_product(const lo_target *target, lo_kernel *k)
 {
 	const int last = k->ndim - 1;
 	lo_tiles t;
-	if (target->flat_tiles || !lo_tiles_of(k, &t) || t.row < 0) return;
+	if (target->flat_tiles || !lo_tiles_of(k, &t) || t.row < 0) return false;
 	const int row = t.row;
 	const int64_t columns = k->dim[last], rows = k->dim[row];
-	if (columns > few(k, &t) || fill_half(k, &t, columns) || rows < MANY || rows < 2 * columns || k->red < STEPS * columns) return;
+	if (columns > few(k, &t) || fill_half(k, &t, columns) || rows < MANY || rows < 2 * columns || k->red < STEPS * columns) return false;
 	exchange(k, row, last);
-	if (!lo_tiles_of(k, &t) || t.row != row || !(t.across || t.adjacent)) exchange(k, row, last);
+	const bool can = lo_tiles_of(k, &t) && t.row == row && (t.across || t.adjacent);
+	if (!can) exchange(k, row, last);
+	return can;
 }

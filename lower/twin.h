@@ -9,6 +9,7 @@ typedef struct lo_twin { /* a kernel of the plan */
 	lo_kernel *k;
 	lo_schedule *s;
 	rt_step *t;
+	lo_step *of;             /* the step of lowering that it is; NULL: none */
 	lo_kin *kin;             /* its form and sizes */
 	uint32_t first, next;    /* kernels of its form: the first one; the next one after this, or the number of kernels */
 	uint32_t code;           /* the kernel whose code it runs: itself, or an earlier one */

@@ -103,6 +103,53 @@ static void batches(void **s)
 	tj_close(c);
 }
 
+/* ---- layers whose kernel is another one for many rows than for few: it turns, or reads panels ---- */
+typedef struct layer { tj_tensor *w, *scale; bool transposed, scaled; } layer;
+static void layer_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const layer *l = self;
+	tj_tensor *w = l->transposed ? tj_transpose(l->w, 0, 1) : l->w;
+	out[0] = tj_matmul(in[0], l->scaled ? tj_mul(tj_cast(w, TJ_F32), l->scale) : w);
+}
+
+typedef struct layer_case { tj_dtype dtype; int64_t columns; bool scaled; } layer_case;
+
+/* 2 to 64 rows: rising, falling, mixed. */
+static void sweep_rows(tj_ctx *c, const layer_case *x, bool transposed, bool frozen, int order)
+{
+	enum { K = 301, MOST = 64 };
+	tj_tensor *w = transposed ? FILLED(c, 1, x->columns, K) : FILLED(c, 1, K, x->columns);
+	layer l = { tj_retain(tj_cast(w, x->dtype)), tj_retain(FILLED(c, 2, x->columns)), transposed, x->scaled };
+	tj_vars all = TJ_VARS(&l.w, &l.scale);
+	tj_fn *f = tj_compile(c, layer_body, &l, TJ_OPTS(tj_compile_opts, .name = "layer", .nin = 1, .nout = 1, .state = frozen ? NULL : all, .freeze = frozen ? all : NULL));
+	for (int i = 0; i < MOST - 1; i++) {
+		const int64_t rows = 2 + (order == 0 ? i : order == 1 ? MOST - 2 - i : i * 23 % (MOST - 1));
+		tj_scope *sc = tj_push(c);
+		same_as_eager(c, f, layer_body, &l, TJ_LIST(tj_cast(FILLED(c, (uint32_t)i, rows, K), x->scaled ? TJ_F32 : x->dtype)));
+		tj_pop(sc);
+	}
+	const tj_stats t = kit_stats(f);
+	if (llvm() && t.compiles > 2) fail_msg("%s, %d columns, transposed %d, scaled %d, frozen %d, order %d: %d compiles", tj_dtype_name(x->dtype), (int)x->columns, transposed, x->scaled, frozen, order, (int)t.compiles);
+	tj_fn_free(f);
+	tj_release(l.w);
+	tj_release(l.scale);
+}
+
+static void rows_of_layers(void **s)
+{
+	(void)s;
+	static const layer_case x[] = { { TJ_F32, 1, false }, { TJ_F32, 2, false }, { TJ_F32, 5, false }, { TJ_F32, 10, false }, { TJ_F64, 4, false }, { TJ_BF16, 3, false }, { TJ_I8, 12, false },
+		                            { TJ_I8, 16, false }, { TJ_I8, 40, false }, { TJ_I8, 64, true }, { TJ_F32, 64, true } };
+	tj_ctx *c = kit_open();
+	for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+		for (int way = 0; way < 12; way++) {
+			tj_scope *sc = tj_push(c);
+			sweep_rows(c, &x[i], way & 1, way >> 1 & 1, way >> 2);
+			tj_pop(sc);
+		}
+	tj_close(c);
+}
+
 /* ---- a transformer block over sequences ---- */
 enum { WIDTH = 32, HEADS = 4 };
 static tj_tensor *heads(tj_tensor *x, int64_t n) { return tj_transpose(tj_reshape(x, TJ_SHAPE(n, HEADS, WIDTH / HEADS)), 0, 1); }
@@ -584,7 +631,7 @@ static void parts_share_code(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parts_share_code), cmocka_unit_test(mean_of_any_length), cmocka_unit_test(batches), cmocka_unit_test(block_of_any_length), cmocka_unit_test(zeros_and_ones),
+		cmocka_unit_test(parts_share_code), cmocka_unit_test(mean_of_any_length), cmocka_unit_test(batches), cmocka_unit_test(rows_of_layers), cmocka_unit_test(block_of_any_length), cmocka_unit_test(zeros_and_ones),
 		cmocka_unit_test(loop_over_a_size), cmocka_unit_test(branch_on_a_size), cmocka_unit_test(control_flow_of_any_size), cmocka_unit_test(from_the_start), cmocka_unit_test(shapes_are_checked),
 		cmocka_unit_test(bad_shapes), cmocka_unit_test(one_reason_for_a_size), cmocka_unit_test(symbols_are_shown), cmocka_unit_test(static_argument), cmocka_unit_test(audit_finds_a_size_of_the_clock),
 		cmocka_unit_test(threads_share_sizes), cmocka_unit_test(sizes_are_evicted),

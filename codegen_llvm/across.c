@@ -220,7 +220,7 @@ static void put_entry(cg *c, tile *t, bool even)
 cg_str cg_put_across(cg *c, int rows, bool ask)
 {
 	const struct cg_product *p = c->product;
-	tile t = { .rows = rows, .vecs = p->vecs, .sums = rows * p->vecs, .from = cg_item_dtype(c, 1), .x_row = 1, .x_step = rows };
+	tile t = { .rows = rows, .vecs = p->vecs, .sums = rows * p->vecs, .from = cg_item_dtype(c, 1), .x_row = 1, .x_step = p->most };
 	const int bytes = p->w * (int)tj_dtype_size(t.from);
 	t.steps = p->w == 8 && p->t == TJ_F32 && !cg_computes(c, 1) ? 4 : p->w;
 	t.squares = (bytes < RT_LINE ? 2 : 1) * p->w / t.steps;

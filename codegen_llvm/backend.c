@@ -141,9 +141,9 @@ static tj_status obtain(lo_compile *job, cg_unit *u, cg_owns *owns, int bits, pl
 		hold(p, o);
 	}
 	tj_status st = make_own_job(&w, job, owns, bits, err);
-	cg_batch b[] = { { .job = job, .unit = u, .owns = owns }, { .job = &w.job, .unit = w.unit, .owns = &none } };
+	cg_batch b[CG_BATCHES] = { { .job = job, .unit = u, .owns = owns }, { .job = &w.job, .unit = w.unit, .owns = &none } };
 	cg_object *made[CG_PARTS] = { NULL };
-	if (st == TJ_OK) st = cg_generate(b, 2, bits, err);
+	if (st == TJ_OK) st = cg_generate(b, CG_BATCHES, bits, err);
 	if (st == TJ_OK) st = finish_owns(&w, &b[1], owns, err);
 	if (st == TJ_OK) st = cg_finish(&b[0], made, err);
 	for (int i = 0; i < CG_PARTS; i++) hold(p, made[i]);

@@ -300,7 +300,7 @@ typedef struct cg_unit { /* a kernel of a plan */
 	int same;           /* an earlier kernel that equals it, or -1 */
 	bool there;         /* found in the cache */
 } cg_unit;
-enum { CG_PARTS = 8 };    /* most objects per plan */
+enum { CG_BATCHES = 2, CG_PARTS = 8 }; /* batches of a plan; most objects of one */
 void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t, int bits);
 void cg_put_foot(rt_text *out, int bits);
 typedef struct cg_batch { /* functions, in objects that are compiled at the same time */

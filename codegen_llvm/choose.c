@@ -36,7 +36,7 @@ int cg_few_rows(const cg *c)
 static int most_rows(const cg *c, const struct cg_product *p)
 {
 	const int sums = c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS;
-	if (p->across) return (int)c->s->rows;
+	if (p->across) return (int)(cg_known_rows(c) ? c->s->rows : lo_most_few(c->k, &p->x));
 	const bool few = !cg_known_rows(c) || cg_lie_apart(cg_item_step(c, 0), cg_item_dtype(c, 0), CG_PAGE / 2);
 	return sums / (p->vecs == 1 && few ? 2 : p->vecs);
 }
@@ -75,7 +75,8 @@ static void choose_tiles(cg *c, struct cg_product *p)
 {
 	static const int some_512[] = { 2, 4, 8, 12 }, some[] = { 1, 2, 4, 6 };
 	int64_t n[2];
-	for (int i = 0; !cg_known_rows(c) && i < 4; i++) add_rows(p, c->bits == 512 ? some_512[i] : some[i]);
+	for (int i = 2; p->across && !cg_known_rows(c) && i <= p->most; i *= 2) add_rows(p, i);
+	for (int i = 0; !p->across && !cg_known_rows(c) && i < CG_MOST_TILES; i++) add_rows(p, c->bits == 512 ? some_512[i] : some[i]);
 	if (!cg_known_rows(c)) return;
 	cg_block_rows(c, &n[0], &n[1]);
 	for (int i = 0; i < 2; i++) {
@@ -201,19 +202,18 @@ static void find_edge(const cg *c, struct cg_product *p)
 
 static bool has_all_rows(const cg *c, const struct cg_product *p) { return cg_known_rows(c) && c->s->rows == (p->x.row < 0 ? 1 : c->k->dim[p->x.row]); }
 
-/* Tiles transpose columns: as many rows as there are registers beside a square, and fewer with conversions, which need some, too. */
+/* Tiles transpose columns. */
 static bool is_across(const cg *c, const struct cg_product *p)
 {
-	const int registers = c->bits == 512 ? 32 : 16, room = (registers - p->w) / (cg_computes(c, 1) ? 2 : 1);
-	if (!p->x.across || p->x.bytes || !cg_steps_adjacent(c, 1) || !has_all_rows(c, p)) return false;
-	return c->s->rows <= (cg_pairs(c) ? FEW_PAIRS : room);
+	if (!p->x.across || p->x.bytes || !cg_steps_adjacent(c, 1)) return false;
+	return cg_known_rows(c) ? has_all_rows(c, p) && c->s->rows <= (cg_pairs(c) ? FEW_PAIRS : lo_most_across(&p->x, p->w)) : c->k->few;
 }
 
 /* A vector of sums of floats is one chain of multiply-adds, and its columns wait for it: few rows need more vectors, and more rows leave no
  * registers for them. Columns a multiple of a page apart share few sets of the first cache. */
 static int across_vectors(const cg *c, const struct cg_product *p)
 {
-	const int64_t rows = c->s->rows, last = c->k->dim[c->k->ndim - 1];
+	const int64_t rows = cg_known_rows(c) ? c->s->rows : LO_TILE_ROWS, last = c->k->dim[c->k->ndim - 1];
 	const bool near = !cg_lie_apart(cg_item_step(c, 1), cg_item_dtype(c, 1), CG_PAGE) && !cg_columns_exceed(c, RT_THIRD_CACHE / 4 * 3), waits = near && rt_is_float(p->t);
 	int vecs;
 	if (c->bits == 512) vecs = rows <= 2 && near ? 2 : 1;

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-enum { PART_KERNELS = 2 }; /* a part with fewer kernels is not worth a thread */
+enum { PART_BYTES = 12 << 10 }; /* of text: a part with less is not worth a thread */
 
 typedef struct cg_part part;
 struct cg_part {
@@ -99,19 +99,41 @@ static int cores(void)
 
 static bool is_new(const cg_unit *u) { return !u->there && u->same < 0; }
 
-/* Each function goes to the part with the least text. */
-static void share(const cg_batch *b)
+/* A function to compile. */
+typedef struct task { size_t bytes; int unit; } task;
+
+static int longest_first(const void *x, const void *y)
 {
-	const cg_unit *u = b->unit;
-	for (int k = 0; k < b->job->nkernel; k++) {
+	const task *a = x, *b = y;
+	return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->unit - b->unit;
+}
+
+/* Those of a batch. NULL: out of memory. */
+static task *tasks_of(const cg_batch *b, int *n, size_t *bytes)
+{
+	task *t = rt_alloc(((size_t)b->job->nkernel + 1) * sizeof *t);
+	*n = 0;
+	*bytes = 0;
+	for (int k = 0; t && k < b->job->nkernel; k++) {
+		if (!is_new(&b->unit[k])) continue;
+		t[(*n)++] = (task){ b->unit[k].text.n, k };
+		*bytes += b->unit[k].text.n;
+	}
+	if (t) qsort(t, (size_t)*n, sizeof *t, longest_first);
+	return t;
+}
+
+/* Each function goes to the part with the least text. */
+static void share(const cg_batch *b, const task *t, int n)
+{
+	for (int i = 0; i < n; i++) {
 		part *at = b->part;
-		if (!is_new(&u[k])) continue;
-		for (int i = 1; i < b->parts; i++)
-			if (b->part[i].bytes < at->bytes) at = &b->part[i];
-		at->which[at->n] = k;
-		at->name[at->n] = b->job->kernel[k]->name;
-		at->key[at->n++] = u[k].key;
-		at->bytes += u[k].text.n;
+		for (int k = 1; k < b->parts; k++)
+			if (b->part[k].bytes < at->bytes) at = &b->part[k];
+		at->which[at->n] = t[i].unit;
+		at->name[at->n] = b->job->kernel[t[i].unit]->name;
+		at->key[at->n++] = b->unit[t[i].unit].key;
+		at->bytes += t[i].bytes;
 	}
 }
 
@@ -136,42 +158,50 @@ static void run(part *const *p, int n, bool threads)
 		if (p[i]->threaded) pthread_join(p[i]->thread, NULL);
 }
 
-static int fresh(const cg_batch *b)
-{
-	int n = 0;
-	for (int k = 0; k < b->job->nkernel; k++) n += is_new(&b->unit[k]);
-	return n;
-}
+static int least(int a, int b) { return a < b ? a : b; }
 
-/* Divides the batch into at most `most` parts. */
-static tj_status divide(cg_batch *b, int most, int bits, rt_err *err)
+/* Divides the batch into parts: as many of the cores as its share of all text. */
+static tj_status divide(cg_batch *b, const task *t, int n, size_t bytes, size_t all, int cores, int bits, rt_err *err)
 {
-	const int n = fresh(b), wanted = n / PART_KERNELS < most ? n / PART_KERNELS : most, parts = !n ? 0 : wanted < 1 ? 1 : wanted > CG_PARTS ? CG_PARTS : wanted;
+	const int share_of_cores = all ? (int)(((size_t)cores * bytes + all - 1) / all) : 0, worth = (int)(bytes / PART_BYTES) + 1;
+	const int parts = least(least(share_of_cores, worth), least(n, CG_PARTS));
 	if (!(b->part = rt_calloc((CG_PARTS + 1) * sizeof *b->part))) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	while (b->parts < parts)
 		if (!make_part(&b->part[b->parts++], b, bits)) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	share(b);
+	share(b, t, n);
 	return TJ_OK;
+}
+
+static tj_status divide_all(cg_batch *b, int n, int cores, int bits, rt_err *err)
+{
+	task *t[CG_BATCHES];
+	int count[CG_BATCHES];
+	size_t bytes[CG_BATCHES], all = 0;
+	tj_status st = TJ_OK;
+	for (int i = 0; i < n; i++) {
+		if (!(t[i] = tasks_of(&b[i], &count[i], &bytes[i]))) st = rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+		all += bytes[i];
+	}
+	for (int i = 0; st == TJ_OK && i < n; i++) st = divide(&b[i], t[i], count[i], bytes[i], all, cores, bits, err);
+	for (int i = 0; i < n; i++) rt_free(t[i]);
+	return st;
 }
 
 tj_status cg_generate(cg_batch *b, int n, int bits, rt_err *err)
 {
-	part *all[2 * CG_PARTS];
+	part *all[CG_BATCHES * CG_PARTS];
 	const int c = cores();
-	int busy = 0, parts = 0;
-	for (int i = 0; i < n; i++) busy += fresh(&b[i]) > 0;
-	for (int i = 0; i < n; i++) {
-		tj_status st = divide(&b[i], busy > 1 ? (c + 1) / 2 : c, bits, err);
-		if (st != TJ_OK) return st;
+	int parts = 0;
+	tj_status st = divide_all(b, n, c, bits, err);
+	for (int i = 0; st == TJ_OK && i < n; i++)
 		for (int k = 0; k < b[i].parts; k++) all[parts++] = &b[i].part[k];
-	}
-	run(all, parts, c > 1);
+	if (st == TJ_OK) run(all, parts, c > 1);
 	for (int i = 0; i < parts; i++) {
 		if (all[i]->err.code == TJ_OK) continue;
 		*err = all[i]->err;
 		return err->code;
 	}
-	return TJ_OK;
+	return st;
 }
 
 tj_status cg_finish(cg_batch *b, cg_object **made, rt_err *err)

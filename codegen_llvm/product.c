@@ -84,7 +84,7 @@ static unit put_unit(cg *c)
 	u.packed = cg_fmt("%%scratch");
 	u.panels = cg_elem(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
 	for (int o = 0; p->ordered && o < 2; o++) u.fit[o] = cg_elem(c, TJ_I16, u.panels, cg_int(o - 2)); /* the last bytes of what lies between the two */
-	if (p->across) u.panels = cg_elem(c, p->t, u.packed, cg_op(c, "add", cg_op(c, "mul", rows.s, cg_int(k->red)), cg_int(LO_TILE_SLACK)));
+	if (p->across) u.panels = cg_elem(c, p->t, u.packed, cg_op(c, "add", cg_op(c, "mul", cg_int(p->most), cg_int(k->red)), cg_int(LO_TILE_SLACK)));
 	u.sums = cg_elem(c, p->t, u.panels, cg_add(c, p->x.strips ? cg_mul(c, p->pitch, cg_lit(cg_strip_rows(c))) : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(LO_TILE_PANEL)), cg_lit(LO_TILE_SLACK)).s);
 	u.pitch = p->pitch.s;
 	if (p->direct == LO_NOREF) return u;
@@ -427,6 +427,8 @@ static void put_across(cg *c, const unit *u)
 	const cg_str nk = cg_int(c->k->red), x = p->rows_in_place ? u->a : u->packed;
 	const part all = { .k = cg_int(0), .nk = nk, .first = cg_fmt("true") };
 	if (!p->rows_in_place) call_pack(c, u, 0, x, cg_int(0), u->rows, &all);
+	cg_str q = cg_int(p->rows[p->nrows - 1]);
+	for (int i = p->nrows - 2; i >= 0; i--) q = cg_choose(c, cg_cmp(c, "sle", u->rows, cg_int(p->rows[i])), "i64", cg_int(p->rows[i]), q);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
 	cg_str lacks = cg_op(c, "sub", cg_op(c, "add", j.i, cg_int(p->width)), u->columns), skip = cg_choose(c, cg_cmp(c, "sgt", lacks, cg_int(0)), "i64", lacks, cg_int(0));
 	cg_str from = p->ragged ? cg_op(c, "sub", j.i, skip) : j.i;
@@ -434,7 +436,9 @@ static void put_across(cg *c, const unit *u)
 	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i64 %s", x.s, operand_at(c, u, 1, from, cg_int(0)).s, cg_int(cg_item_step(c, 1)).s, nk.s,
 	        cg_elem(c, p->t, u->sums, from).s, u->pitch.s, skip.s);
 	cg_put_arguments(c, 1, from, cg_int(0), &t);
-	call(c, p->tile[0], &t);
+	call_tile(c, p->tile, q, rt_str(&t));
+	c->oom |= t.oom;
+	rt_text_free(&t);
 	cg_close(c, &j);
 }
 
@@ -583,7 +587,7 @@ static void put_functions(cg *c)
 	}
 	if (packs_rows(p)) p->pack[0] = put_pack(c, 0, p->most);
 	if (p->across) {
-		p->tile[0] = cg_put_across(c, p->most, asks_panels(c, RT_THIRD_CACHE));
+		for (int i = 0; i < p->nrows; i++) p->tile[i] = cg_put_across(c, p->rows[i], asks_panels(c, RT_THIRD_CACHE));
 		return;
 	}
 	if (!p->unpacked) p->pack[1] = put_pack(c, 1, p->width);

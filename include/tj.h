@@ -104,7 +104,7 @@ TJ_API float tj_from_bf16(tj_bf16 value);
  * tj_to() copies them to another one. All operands of an op must be on one device, except that numbers and 0-d tensors
  * of the CPU may be used with any. */
 typedef int tj_device;
-enum { TJ_CPU = 0 };
+enum { TJ_CPU = 0 }; /* the environment variable TJ_CPU is something else: the width of its vectors */
 
 /* Names, NULL-terminated; name i is that of device i. When no GPU can be used, the last one says why: "cuda: libcuda.so.1 is not
  * there: ...". The first call, and the first device name that begins with "cuda", look for GPUs (opening the driver takes some 100 ms). */
@@ -525,7 +525,8 @@ typedef struct tj_compile_opts {
 	tj_backend_fn *backend; /* called for each plan whose tensors are all on the CPU, after the passes; NULL: the context's back end */
 	void *backend_self;
 	tj_vars state;         /* DIRECT: variables that hold tensors which the body uses; read on every call. The value of a number is part
-	                        * of the key, so pass numbers that change often by tj_call_ex(). The list is copied */
+	                        * of the key, so pass numbers that change often by tj_call_ex(). The list is copied; the variables must live as
+	                        * long as the function */
 	tj_vars freeze;        /* like .state, for cells and retained tensors, but the content may be folded into the code: after a write the function is
 	                        * traced again. A weight of a matrix product is copied into the order in which the code reads it: tj_explain() says
 	                        * how many bytes these copies have. A cell that is written often (8 times) is not copied again */
@@ -565,7 +566,8 @@ static inline tj_scalar tj_scalar_end(void) { tj_scalar s = { TJ_SCALAR_END, 0, 
 TJ_API tj_dtype tj_autocast_dtype(void); /* the .autocast of ops that are called here: TJ_BF16 or TJ_F16; TJ_F32: none */
 TJ_API tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, const tj_compile_opts *opts); /* NULL on error */
 TJ_API void tj_fn_free_at(const char *site, tj_fn *f); /* only while no call of f runs; the last tj_close() frees f, too */
-TJ_API tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in); /* on failure out and all cells are untouched */
+/* In the current context of the thread, which may be another one of the engine in which f was compiled. On failure out and all cells are untouched. */
+TJ_API tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in);
 TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);               /* nout == 1; poison on failure */
 /* tj_call_ex() with outputs in your memory. Output i is written row-major to into[i].data (NULL: memory of tjit); into[i].bytes must be
  * its size. out[i] is a tensor over that memory, under the rules of tj_wrap(). The output is computed there when the memory is aligned to

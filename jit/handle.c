@@ -13,7 +13,7 @@ static tj_tensor *bad(tj_ctx *c, const char *site, const char *op, int k, tj_sta
 static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_tensor *t)
 {
 	jit_act *a = c->active ? &c->act : NULL;
-	if (!t) return bad(c, site, op, k, TJ_ERR_ARG, "a tensor was not set, or tj_compile() or tj_param() failed before", "is NULL");
+	if (!t) return bad(c, site, op, k, TJ_ERR_ARG, "a tensor was not set, tj_compile() or tj_param() failed before, or 0 stands where a tensor should", "is NULL");
 	if (t == TJ_END) return bad(c, site, op, k, TJ_ERR_ARG, NULL, "is TJ_END");
 	if (rt_is_number(t)) return t;
 	if (t->kind == RT_POISON) return &c->rt.poison;

@@ -416,18 +416,23 @@ static void reset(lo_builder *B)
 	for (uint32_t i = 0; i < B->nmem; i++) B->mem[i].hoisted = 0, B->mem[i].product = LO_NOREF;
 }
 
-/* What turn.c and panels.c do depends on the number of rows. */
+/* What turn.c and panels.c do depends on the number of rows; how columns are read does, too. */
 static bool arrange_product(lo_builder *B)
 {
+	const lo_moving *m = &B->L->o->moving;
 	lo_kernel *k = B->k;
+	lo_built *b = B->b;
 	lo_tiles t;
-	const bool as_if = B->rows && lo_tiles_of(k, &t) && t.row >= 0;
-	const int64_t rows = as_if ? k->dim[t.row] : 0;
-	if (as_if) k->dim[t.row] = B->rows;
-	B->b->turned = !(B->L->o->off & LO_OFF(TURN)) && lo_turn_product(B->s->target, k);
+	const int row = lo_tiles_of(k, &t) ? t.row : -1;
+	const int64_t rows = row < 0 ? 1 : k->dim[row];
+	b->rows_move = row >= 0 && m->always && lo_moves(m, rows);
+	if (B->rows) k->dim[row] = B->rows;
+	b->turned = !(B->L->o->off & LO_OFF(TURN)) && lo_turn_product(B->s->target, k);
+	if (B->rows && b->turned) k->dim[k->ndim - 1] = rows; /* columns, which may lie in panels */
 	if (!lo_read_panels(B->L, k, B->kbuf.v)) return false;
-	if (as_if) k->dim[B->b->turned ? k->ndim - 1 : t.row] = rows;
-	for (uint32_t i = 0; i < k->buf.n; i++) B->b->panels |= lo_in_panels(k->buf.v[i].role);
+	for (uint32_t i = 0; i < k->buf.n; i++) b->panels |= lo_in_panels(k->buf.v[i].role);
+	k->few = b->rows_move && !b->turned && lo_few_rows(k);
+	if (B->rows && !b->turned) k->dim[row] = rows;
 	B->s->target->tiles(B->s->target, k, B->s);
 	return true;
 }
@@ -472,21 +477,14 @@ bool lo_build_kernel(lo_low *L, lo_step *step)
 	return step->built && build_as(L, step, step->built, 0);
 }
 
-static bool rows_move(const lo_low *L, const lo_built *b)
-{
-	lo_tiles t;
-	if (!L->o->moving.always || !lo_tiles_of(&b->k, &t) || t.row < 0) return false;
-	return lo_moves(&L->o->moving, lo_size(&b->k, b->k.dim[b->turned ? b->k.ndim - 1 : t.row]));
-}
-
 lo_built *lo_build_other(lo_low *L, lo_step *step)
 {
 	static const int64_t few_or_many[] = { 2, 1 << 20 };
 	const lo_built *b = step->built;
-	for (int i = 0; i < 2 && L->group.v[step->group]->product && rows_move(L, b); i++) {
+	for (int i = 0; i < 2 && b->rows_move; i++) {
 		lo_built *o = lo_mem(L, sizeof *o);
 		if (!o) return NULL;
-		if (build_as(L, step, o, few_or_many[i]) && (o->turned != b->turned || o->panels != b->panels)) return o;
+		if (build_as(L, step, o, few_or_many[i]) && (o->turned != b->turned || o->panels != b->panels || o->k.few != b->k.few)) return o;
 		lo_kernel_free(&o->k);
 		lo_schedule_free(&o->s);
 	}

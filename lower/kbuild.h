@@ -47,7 +47,7 @@ typedef struct lo_builder {
 	size_t shared;           /* bytes of the kept rows that live in LO_SHARED */
 	int loop;                /* the loop that is being filled; 0: a point section */
 	ir_ref product;          /* the matrix product that the group computes, if G->product */
-	int64_t rows;            /* the number of its rows for which it is arranged; 0: those that it has */
+	int64_t rows;            /* if they move: the number of its rows for which it is arranged; 0: those that it has */
 	int ndim;
 	int inner[LO_ATOMS];     /* by dimension: its innermost atom, whose coefficient is the dimension's; -1: none */
 	rt_vec(lo_fault) fault;

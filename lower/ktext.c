@@ -7,6 +7,7 @@
  *     buf b0 f32 in aligned
  *     buf b1 f32 kept elems=1024
  *     dim 4096
+ *     few rows                                       of a product
  *     red 1024
  *     fault 3 train.c:41                             status, then the site to the end of the line
  *     point
@@ -164,6 +165,7 @@ static void put_head(const lo_kernel *k, const lo_schedule *s, rt_text *t)
 		put_named(t, "  dim ", k->dim[i]);
 		rt_puts(t, "\n");
 	}
+	if (k->few) rt_puts(t, "  few rows\n");
 	if (k->reduces) {
 		put_named(t, "  red ", k->red);
 		rt_puts(t, "\n");
@@ -538,6 +540,7 @@ static bool parse(parser *p)
 		if (k->ndim == LO_MAXDIM) return fail(p, "too many dimensions");
 		if (!size(p, &k->dim[k->ndim++]) || !end_line(p)) return false;
 	}
+	if ((k->few = accept(p, "few rows")) && !end_line(p)) return false;
 	if ((k->reduces = accept(p, "red")) && (!size(p, &k->red) || !end_line(p))) return false;
 	while (accept(p, "fault"))
 		if (!parse_fault(p)) return false;

@@ -310,7 +310,8 @@ typedef struct lo_built {
 	uint32_t *buf;           /* by kernel buffer, the KEPT ones left out: number in lo_low.buf */
 	uint32_t nbuf;
 	lo_fault *fault;         /* by fault number, as k.fault_site */
-	bool turned, panels;     /* a product: what turn.c and panels.c did, which may depend on the number of rows */
+	bool turned, panels;     /* a product: what turn.c and panels.c did, which depends on the number of rows */
+	bool rows_move;          /* a product: the number of its rows changes from call to call */
 } lo_built;
 bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
 /* The product of step s, whose number of rows moves, as calls with few or with many rows will want it. NULL: it is that kernel, or out of memory. */

@@ -141,6 +141,7 @@ typedef struct lo_kernel {
 	int64_t dim[LO_MAXDIM];
 	bool reduces;
 	int64_t red;            /* extent of r */
+	bool few;               /* of a product's rows there are at most lo_most_few(), even if their number is a symbol */
 	rt_vec(lo_buf) buf;
 	rt_vec(lo_section) section;
 	rt_vec(lo_ins) ins;
@@ -221,12 +222,18 @@ typedef struct lo_tiles {
 	bool panels;             /* columns lie in panels (PANELS, WORDS) */
 	bool words;              /* of words */
 	bool strips;             /* one row or a few, and adjacent columns that lie in rows */
-	bool across;             /* few rows, their number is known, and columns whose steps of r are adjacent; the other sizes are known, too, unless `bytes` */
+	bool across;             /* few rows, and columns whose steps of r are adjacent. Sizes are known; but the kernel may say that rows are `few`, and of bytes only
+	                          * the number of rows must be known */
 	bool bytes;              /* i8 times i8 with sums of i32: machines multiply several steps of r at once */
 	bool pairs;              /* bf16 times bf16 in the order FAST, no strips: machines multiply two steps of r at once */
 	bool ordered;            /* the same in strict order, for words, and for more rows than a tile has: this machine adds in that order (rt_bf16_in_order()) */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
+/* Most rows of a tile that transposes columns in vectors of so many lanes: as many as there are registers beside a square, and fewer with conversions,
+ * which need some, too. */
+int64_t lo_most_across(const lo_tiles *t, int64_t lanes);
+int64_t lo_most_few(const lo_kernel *k, const lo_tiles *t); /* such a tile for 2, 4 and so on up to so many rows is all that is compiled for a number that is a symbol */
+bool lo_few_rows(const lo_kernel *k); /* the kernel, whose sizes are known, may say `few` */
 lo_word lo_word_of(const lo_kernel *k, const lo_tiles *t); /* of which words panels of its columns are, on this machine, or should be */
 bool lo_widens_bf16(const lo_kernel *k, uint32_t value); /* a load of bf16 whose steps of r are all of one length, widened to f32, and no more */
 bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot); /* both operands are such values */

@@ -151,9 +151,24 @@ static bool is_strip(const lo_kernel *k, const lo_tiles *t)
 	return !wide || last % (2 * lanes) || k->red * last * size > RT_THIRD_CACHE / 4 * 3;
 }
 
+int64_t lo_most_across(const lo_tiles *t, int64_t lanes)
+{
+	const int64_t registers = rt_vector_bits() == 512 ? 32 : 16, room = (registers - lanes) / (t->value[1] != t->load[1] ? 2 : 1);
+	return room < LO_TILE_ROWS ? room : LO_TILE_ROWS;
+}
+
+static int64_t lanes(const lo_kernel *k, const lo_tiles *t) { return rt_vector_bits() / 8 / (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype); }
+
+int64_t lo_most_few(const lo_kernel *k, const lo_tiles *t)
+{
+	int64_t few = 8;
+	while (few > lo_most_across(t, lanes(k, t))) few /= 2;
+	return few;
+}
+
 static bool is_across(const lo_kernel *k, const lo_tiles *t)
 {
-	const int64_t rows = t->row < 0 ? 1 : k->dim[t->row], columns = k->dim[k->ndim - 1];
+	const int64_t extent = t->row < 0 ? 1 : k->dim[t->row], rows = lo_is_sym(extent) && k->few ? lo_most_few(k, t) : extent, columns = k->dim[k->ndim - 1];
 	if (t->adjacent || t->panels || index_of(k, t->load[1])->rcoef != 1 || !is_even(index_of(k, t->load[1])) || lo_is_sym(rows)) return false;
 	if (t->bytes) return rows > 0 && rows <= LO_TILE_ROWS && k->red != 0;
 	if (lo_is_sym(columns) || lo_is_sym(k->red)) return false;
@@ -179,7 +194,7 @@ static bool adds_in_order(const lo_kernel *k, const lo_ins *dot) { return dot->t
 /* Fewer rows wait for memory, not for multiply-adds or for columns to be packed. */
 static bool is_ordered(const lo_kernel *k, const lo_tiles *t)
 {
-	const bool many = t->row >= 0 && (lo_is_sym(k->dim[t->row]) || k->dim[t->row] > LO_TILE_ROWS);
+	const bool many = t->row >= 0 && !k->few && (lo_is_sym(k->dim[t->row]) || k->dim[t->row] > LO_TILE_ROWS);
 	return (t->words || (many && !t->panels)) && adds_in_order(k, &k->ins.v[t->dot]);
 }
 
@@ -232,6 +247,16 @@ bool lo_tiles_of(const lo_kernel *k, lo_tiles *t)
 	t->ordered = is_ordered(k, t);
 	t->reads_rows = t->pairs || (!t->across && reads_rows(k, t));
 	return !(rows->dims >> last & 1);
+}
+
+/* Columns so few that they change places with more rows (turn.c) are packed in no time. */
+bool lo_few_rows(const lo_kernel *k)
+{
+	enum { COLUMNS = 16 };
+	lo_tiles t;
+	if (!lo_tiles_of(k, &t) || !t.across || t.row < 0 || t.bytes || k->ins.v[t.dot].tree == LO_TREE_FAST) return false;
+	const int64_t most = lo_most_few(k, &t);
+	return k->dim[k->ndim - 1] > COLUMNS && k->dim[t.row] <= most && k->red <= ACROSS_ROOM / most;
 }
 
 /* ---- units ---- */
@@ -322,6 +347,6 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->rows = b.rows;
 	s->block = b.columns;
 	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS; /* strips of some rows are tiles if the code has symbols for sizes */
-	s->scratch = (size_t)((LO_ROW_ROOM * rows + (x.strips && x.row < 0 ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across && !x.bytes ? m * red : 0)) * size);
+	s->scratch = (size_t)((LO_ROW_ROOM * rows + (x.strips && x.row < 0 ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across && !x.bytes ? (k->few ? lo_most_few(k, &x) : m) * red : 0)) * size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

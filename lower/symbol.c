@@ -86,7 +86,7 @@ static bool schedule_form(const lo_kernel *k, const lo_schedule *s, lo_words *w)
 
 bool lo_form(const lo_kernel *k, const lo_schedule *s, const lo_place *at, uint32_t n, lo_words *w)
 {
-	bool ok = schedule_form(k, s, w) && put(w, pack((uint64_t)k->ndim, k->reduces, 0, 0)) && put(w, k->fault_site.n);
+	bool ok = schedule_form(k, s, w) && put(w, pack((uint64_t)k->ndim, k->reduces, k->few, 0)) && put(w, k->fault_site.n);
 	ok = ok && put(w, pack(k->buf.n, k->section.n, k->ins.n, k->index.n));
 	for (uint32_t i = 0; ok && i < k->buf.n; i++) ok = put(w, pack(k->buf.v[i].dtype, k->buf.v[i].role, k->buf.v[i].aligned, lo_in_panels(k->buf.v[i].role) ? (uint64_t)k->buf.v[i].elems : 0));
 	for (uint32_t i = 0; ok && i < k->section.n; i++) ok = put(w, pack(k->section.v[i].loop, k->section.v[i].first, k->section.v[i].count, 0));

@@ -1056,7 +1056,8 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 		return err->code;
 	}
 	lo_opts opts = { .name = "t", .target = how->target, .off = how->off, .int_div_zero = how->int_div_zero, .family = how->family,
-	                 .moving.all = how->symbols, .settings = gen_own ? RT_PRODUCTS_OWN : 0 };
+	                 .moving = how->moving, .settings = gen_own ? RT_PRODUCTS_OWN : 0 };
+	opts.moving.all |= how->symbols;
 	tj_status st = lo_build(how->device == RT_CPU ? G->g : &there, &opts, &x, err);
 	ir_graph_free(&there);
 	if (st != TJ_OK) return st;

@@ -116,6 +116,7 @@ typedef struct gen_how {
 	int device;                /* operands are copied to this device, and results back */
 	lo_family *family;         /* code shared between runs; new code is added to it; NULL: none */
 	bool symbols;              /* every size is an argument of the code */
+	lo_moving moving;          /* those that are, else */
 } gen_how;
 extern bool gen_on_gpu, gen_own;         /* operands are on a GPU: products of floats are computed by its library; own: by kernels of ours */
 int gen_device(const char *name);        /* its number: "mock:0", "cuda:0" ...; ends the process if there is none. Children of a process that

@@ -131,10 +131,12 @@ static void run_both(gen *G, const prod_case *c, lo_family *family, prod_mix *mi
 	gen_out want = { 0 };
 	const uint32_t nout = G->g->out.n;
 	const int threads = threads_of(here->seed);
+	const int64_t fixed[] = { c->n, c->k, c->n2, c->heads, c->batch[0], c->batch[PROD_BATCH - 1] };
 	gen_keep_lib(G);
 	const bool near = G->g->out.n != nout;
 	for (int i = 0; i < (threads > 1 ? 2 : 1) && !why->n; i++) {
 		gen_how how = { .target = &lo_cpu, .family = family, .symbols = c->symbols, .off = c->unfused ? LO_OFF(FUSE) | LO_OFF(EPILOGUE) : 0, .threads = threads };
+		if (c->rows_move) how.moving = (lo_moving){ .moving = &c->m, .nmoving = 1, .fixed = fixed, .nfixed = RT_COUNT(fixed), .always = c->resized || c->seed % 2 };
 		how.team = threads > 1 && c->team_first == (i == 0);
 		how.in_place = c->in_place && i == (threads > 1);
 		run_once(G, c, &how, near, &want, why);
@@ -167,7 +169,7 @@ static void run_case(const prod_case *c, rt_text *why)
 	setenv("TJ_CPU", width, 1);
 	alarm(PATIENCE_S);
 	run_graph(c, family, &here->mix, why);
-	for (int i = 0; i < 2 && c->again && !why->n; i++) {
+	for (int i = 0; i < (c->rows_move ? 4 : 2) && c->again && !why->n; i++) {
 		prod_other_sizes(&other);
 		run_graph(&other, family, &(prod_mix){ 0 }, why);
 		if (why->n) rt_putf(why, " (size number %d: %lld x %lld x %lld)", i + 1, (long long)other.m, (long long)other.n, (long long)other.k);

@@ -49,6 +49,7 @@ typedef struct prod_case {
 	bool team_first, in_place, unfused;
 	bool fast;           /* its products are fast; those of bf16 are then near the evaluator's, those of other dtypes equal */
 	bool again, symbols; /* it runs at other sizes as well, with the same code; every size is an argument of the code */
+	bool rows_move;      /* again: only m changes, and lowering knows that */
 	int64_t wider;       /* columns: rows of the operands that lie apart may lie elsewhere in each run */
 	int resized;         /* how often its sizes were changed */
 } prod_case;

@@ -151,6 +151,17 @@ static void draw_bytes(gen *G, prod_case *c)
 	limit(G, c, 4000000);
 }
 
+/* A batch that varies: few rows are computed by other kernels than many, most of all if B is stored [n,k]. */
+static void draw_moving(gen *G, prod_case *c)
+{
+	c->again = c->rows_move = true;
+	if (gen_chance(G, 60)) c->in[1].layout = GEN_TRANSPOSED;
+	if (gen_chance(G, 60)) c->m = between(G, 2, 9);
+	if (gen_chance(G, 60)) c->n = between(G, 17, 100);
+	if (gen_chance(G, 50)) c->nbatch = 0;
+	limit(G, c, 1000000);
+}
+
 void prod_draw(prod_case *c, uint64_t seed)
 {
 	gen draw = { .rng = seed * 0x2545F4914F6CDD1Du + 7 }, *G = &draw;
@@ -191,12 +202,18 @@ void prod_draw(prod_case *c, uint64_t seed)
 	if (seed % 12 == 7) draw_bytes(G, c);
 	c->wider = gen_below(G, 4);
 	for (int i = 0; i < PROD_OPERANDS; i++) c->in[i].apart = c->again && gen_chance(G, 40);
+	if (gen_chance(G, 15)) draw_moving(G, c);
 }
 
 void prod_other_sizes(prod_case *c)
 {
 	gen draw = { .rng = c->seed + (uint64_t)++c->resized }, *G = &draw;
 	int64_t was = total(c);
+	if (c->rows_move) {
+		c->m = any_size(G, false, gen_chance(G, 70));
+		limit(G, c, was > 30000 ? was : 30000);
+		return;
+	}
 	if (gen_chance(G, 60)) c->wider = gen_chance(G, 30) ? 0 : gen_chance(G, 30) ? 1024 - c->k % 1024 : gen_below(G, 200);
 	if (gen_chance(G, 40)) return; /* only distances change */
 	int64_t *const d[] = { &c->m, &c->n, &c->k };
@@ -728,7 +745,7 @@ bool prod_simplify(prod_case *c, int way)
 	case 1: return set_int(&c->nafter, 0);
 	case 2: return set_int(&c->nbatch, 0);
 	case 3: return c->nbatch > 1 && (c->nbatch--, true);
-	case 4: return clear(&c->again);
+	case 4: return clear(&c->again) || clear(&c->rows_move);
 	case 5: return clear(&c->symbols);
 	case 6: return clear(&c->in_place);
 	case 7: return clear(&c->kept);

@@ -194,30 +194,40 @@ static void compare(env *e, const char *text, int bits, bool symbols)
 	rt_shared_unref(code);
 }
 
-/* elems: of each buffer, in order. */
+/* The kernel and its results by the interpreter. elems: of each buffer, in order. */
+static void open_env(env *e, const char *text, const int64_t *elems)
+{
+	rt_kargs a;
+	void *bufs[8] = { 0 };
+	parse(e, text);
+	for (uint32_t i = 0; i < e->k.buf.n; i++) e->elems[i] = elems[i];
+	make_buffers(e);
+	args(e, e->want, &a, bufs, &e->fault);
+	interp_units(&e->k, &e->s, &a, 0, lo_units(&e->k, &e->s));
+}
+
+static void close_env(env *e)
+{
+	for (uint32_t i = 0; i < e->k.buf.n; i++) {
+		if (!unaliased(&e->k.buf.v[i])) continue;
+		unfence(e->init[i]);
+		unfence(e->want[i]);
+		unfence(e->got[i]);
+	}
+	rt_free(e->scratch);
+	lo_kernel_free(&e->k);
+	lo_schedule_free(&e->s);
+	rt_arena_free(&e->names);
+}
+
 static void check_some(const char *text, bool mild, int nwidth, const int64_t *elems)
 {
 	env e = { .mild = mild };
-	rt_kargs a;
-	void *bufs[8] = { 0 };
-	parse(&e, text);
-	for (uint32_t i = 0; i < e.k.buf.n; i++) e.elems[i] = elems[i];
-	make_buffers(&e);
-	args(&e, e.want, &a, bufs, &e.fault);
-	interp_units(&e.k, &e.s, &a, 0, lo_units(&e.k, &e.s));
+	open_env(&e, text, elems);
 	for (int w = 0; w < nwidth; w++) /* a sanitizer checks the code generator, not the generated code: one width of each kernel is enough */
 		if (!SANITIZED || w == (int)(count % (unsigned)nwidth)) compare(&e, text, widths[w], false);
 	if (++count % 3 == 0) compare(&e, text, widths[count / 3 % 3], true);
-	for (uint32_t i = 0; i < e.k.buf.n; i++) {
-		if (!unaliased(&e.k.buf.v[i])) continue;
-		unfence(e.init[i]);
-		unfence(e.want[i]);
-		unfence(e.got[i]);
-	}
-	rt_free(e.scratch);
-	lo_kernel_free(&e.k);
-	lo_schedule_free(&e.s);
-	rt_arena_free(&e.names);
+	close_env(&e);
 }
 #define check(text, mild, ...) check_some(text, mild, 3, (const int64_t[]){ __VA_ARGS__ })
 
@@ -384,6 +394,28 @@ static void jumps(void **state)
 				"  %%%d = reduce %s dot chain %%%d %%%d\n point\n  store b2 [0 + %d*d0 + 1*d1] %%%d\n",
 				1 << 20, t, t, to, m, n, k, operand[rows], operand[!rows], convert, wide ? 4 : 2, to, wide ? (rows ? 2 : 3) : !rows, wide ? (rows ? 3 : 2) : rows, n, wide ? 4 : 2),
 			true, longest + (rows ? m : n), rows ? k * n : m * k, m * n);
+	}
+}
+
+/* Columns are stored [n,k], and the number of rows is the only symbol. */
+static void few_rows(void **state)
+{
+	static const int columns[] = { 17, 33, 64 }, red[] = { 1, 7, 300, 513 };
+	(void)state;
+	for (int i = 0; i < 7 * 3 * 4 * 2; i++) {
+		env e = { .mild = true };
+		const char *t = i % 2 ? "f64" : "f32";
+		const int m = 2 + i / 2 % 7, n = columns[i / 14 % 3], k = red[i / 42];
+		const char *text = textf(
+			"kernel k\n schedule cpu vec=tile block=32 rows=%d scratch=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n dim %d\n few rows\n red %d\n loop\n"
+			"  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n  %%1 = load %s b1 [0 + %d*d1 + 1*r]\n  %%2 = reduce %s dot chain %%0 %%1\n point\n  store b2 [0 + %d*d0 + 1*d1] %%2\n",
+			m, 1 << 20, t, t, t, m, n, k, t, k, t, k, t, n);
+		open_env(&e, text, (const int64_t[]){ m * k, n * k, m * n });
+		if (!rt_push(&e.k.size, m)) fail();
+		e.k.dim[0] = e.s.rows = LO_SYM(0);
+		for (int w = 0; w < 3; w++)
+			if (!SANITIZED || w == i % 3) compare(&e, text, widths[w], false);
+		close_env(&e);
 	}
 }
 
@@ -1127,7 +1159,7 @@ int main(void)
 		cmocka_unit_test(tails),          cmocka_unit_test(layouts),
 		cmocka_unit_test(steps),
 		cmocka_unit_test(jumps),
-		cmocka_unit_test(gathers),        cmocka_unit_test(indices),
+		cmocka_unit_test(few_rows), cmocka_unit_test(gathers),        cmocka_unit_test(indices),
 		cmocka_unit_test(faults),         cmocka_unit_test(bytes_only),
 		cmocka_unit_test(chains),         cmocka_unit_test(balanced),
 		cmocka_unit_test(tiles),

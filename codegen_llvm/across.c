@@ -19,7 +19,7 @@ enum { MOST_COLUMNS = 4 * CG_MULTIPLES };
 typedef struct tile {
 	int rows, vecs, sums;   /* sums: vectors of them */
 	int steps;              /* of r in a square of the main loop: as many as columns, or half as many */
-	int squares;            /* of each vector of columns in a step of the main loop: they fill a cache line */
+	int squares;            /* of each vector of columns in a step of the main loop */
 	int64_t x_row, x_step;  /* elements from row to row, and from r to r */
 	tj_dtype from;          /* of the columns in memory */
 	cg_str base[MOST_COLUMNS / CG_MULTIPLES], stride[CG_STRIDES];
@@ -223,7 +223,7 @@ cg_str cg_put_across(cg *c, int rows, bool ask)
 	tile t = { .rows = rows, .vecs = p->vecs, .sums = rows * p->vecs, .from = cg_item_dtype(c, 1), .x_row = 1, .x_step = p->most };
 	const int bytes = p->w * (int)tj_dtype_size(t.from);
 	t.steps = p->w == 8 && p->t == TJ_F32 && !cg_computes(c, 1) ? 4 : p->w;
-	t.squares = (bytes < RT_LINE ? 2 : 1) * p->w / t.steps;
+	t.squares = bytes < RT_LINE && t.steps == p->w ? 2 : 1; /* they fill a cache line, but for half squares: one is as fast, and more take long to compile */
 	if (p->rows_in_place) t.x_row = 0, t.x_step = cg_r_step(c, 0); /* one row */
 	const int steps = t.squares * t.steps;
 	const bool even = c->k->red % steps == 0;

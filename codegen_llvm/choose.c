@@ -209,6 +209,15 @@ static bool is_across(const cg *c, const struct cg_product *p)
 	return cg_known_rows(c) ? has_all_rows(c, p) && c->s->rows <= (cg_pairs(c) ? FEW_PAIRS : lo_most_across(&p->x, p->w)) : c->k->few;
 }
 
+/* So many columns keep a line each in the first cache, which has 8 in each of 64 sets: those 4 KiB apart share one set, those 2 KiB apart two. */
+static int columns_in_sets(const cg *c)
+{
+	enum { WAYS = 8, MOST_SETS = 4 };
+	int sets = 1;
+	while (sets < MOST_SETS && !cg_lie_apart(cg_item_step(c, 1), cg_item_dtype(c, 1), CG_PAGE / sets)) sets *= 2;
+	return sets * WAYS;
+}
+
 /* A vector of sums of floats is one chain of multiply-adds, and its columns wait for it: few rows need more vectors, and more rows leave no
  * registers for them. Columns a multiple of a page apart share few sets of the first cache. */
 static int across_vectors(const cg *c, const struct cg_product *p)
@@ -219,7 +228,7 @@ static int across_vectors(const cg *c, const struct cg_product *p)
 	if (c->bits == 512) vecs = rows <= 2 && near ? 2 : 1;
 	else if (rows == 1) vecs = waits ? 4 : ACROSS_COLUMNS / p->w;
 	else vecs = waits && rows <= (cg_computes(c, 1) ? 3 : 4) ? 2 : 1;
-	while (vecs > 1 && (vecs - 1) * p->w >= last) vecs--;
+	while (vecs > 1 && ((vecs - 1) * p->w >= last || (c->bits < 512 && vecs * p->w > columns_in_sets(c)))) vecs--;
 	return vecs;
 }
 

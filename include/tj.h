@@ -415,8 +415,8 @@ typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* an intege
 
 /* How the code depends on the sizes of arguments. AUTO: the first call makes code for its sizes; when a size changes, new code is
  * made once that takes this size as an argument. ON: all sizes are arguments of the code from the start. OFF: each size has its own
- * code. Except with OFF, a new size is traced (the body runs and is recorded, some 10 us for an op) but compiles nothing. Sizes 0
- * and 1 have code of their own, because size 1 broadcasts. */
+ * code. Except with OFF, a new size is traced (the body runs and is recorded, some 10 us for an op) but compiles nothing, unless it is
+ * 0 or 1, which have code of their own since size 1 broadcasts, or changes a size that had stayed the same. OFF overrides .shapes. */
 typedef enum tj_dynamic { TJ_DYNAMIC_AUTO, TJ_DYNAMIC_OFF, TJ_DYNAMIC_ON } tj_dynamic;
 
 /* Passed to .on_recompile: why a call was traced again. Passed to .on_note: another decision. Strings are valid during the
@@ -517,7 +517,7 @@ typedef struct tj_compile_opts {
 	tj_dynamic dynamic;
 	const char *shapes;    /* the sizes of the arguments, in order: "x: f32[B,S,256], m: bool[B,1,S,S]; B in 1..512; S%16==0". Equal names
 	                        * are equal sizes. A named size is an argument of the code from the start. `_`: any size, or any argument;
-	                        * `w: static`: each of its sizes has its own code. A call that does not fit fails and says where. NULL: none */
+	                        * `w: static`: each of its shapes is a signature of its own. A call that does not fit fails and says where. NULL: none */
 	int max_entries;       /* argument signatures kept; 0: 64. Unless .dynamic is OFF, 16 times as many sizes. The least recently used goes first */
 	void (*on_recompile)(void *self, const tj_reason *why);
 	void *on_recompile_self;
@@ -775,7 +775,8 @@ typedef struct tj_stats {
 	double trace_ms, lower_ms, codegen_ms; /* total time: of recordings; from these to plans, gradients and passes with it; of the code generator */
 	uint64_t direct, audits; /* calls that skipped the body; direct calls that ran it to compare */
 	uint64_t sizes;          /* keys that differ from their entry in sizes alone */
-	uint64_t compiles, compiled, shared; /* runs of the code generator; kernels that it made code for; kernels that use code made before */
+	uint64_t compiles, compiled, shared; /* runs of the code generator; kernels that it made code for; kernels that use code made before. Their sum is .kernels:
+	                                      * code for other sizes that is made at the same time counts when a kernel uses it */
 	/* How calls found their trace. The sum of these and of the calls that .shapes refused is .calls. A call with an invalid
 	 * list of arguments (NULL, too few) is not counted. */
 	uint64_t hits_last;      /* same key as the context's call before */

@@ -98,7 +98,7 @@ static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
 	if (st != TJ_OK) return st;
 	p->exec.code_bytes += job.code ? job.code->bytes : 0;
 	p->exec.codegen_ms += job.codegen_ms + found - start;
-	p->exec.compiled += (uint32_t)n;
+	for (int i = first; i < first + n; i++) p->exec.compiled += w->from[i]->of != NULL;
 	lo_add_text(p, &p->code_text, job.text);
 	lo_add_text(p, &p->assembly_text, job.assembly);
 	rt_free(job.text);

@@ -229,6 +229,7 @@ typedef struct lo_tiles {
 	bool ordered;            /* the same in strict order, for words, and for more rows than a tile has: this machine adds in that order (rt_bf16_in_order()) */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
+int64_t lo_lanes(const lo_kernel *k, const lo_tiles *t); /* sums in a vector */
 /* Most rows of a tile that transposes columns in vectors of so many lanes: as many as there are registers beside a square, and fewer with conversions,
  * which need some, too. */
 int64_t lo_most_across(const lo_tiles *t, int64_t lanes);

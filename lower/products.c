@@ -139,10 +139,12 @@ static bool are_bytes(const lo_kernel *k, const lo_tiles *t)
 	return all;
 }
 
+int64_t lo_lanes(const lo_kernel *k, const lo_tiles *t) { return rt_vector_bits() / 8 / (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype); }
+
 /* One row, or a few: columns are multiplied as they lie. For vectors of 512 bits tiles read as fast, if B is near and its rows are whole panels. */
 static bool is_strip(const lo_kernel *k, const lo_tiles *t)
 {
-	const int64_t last = k->dim[k->ndim - 1], size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype), lanes = rt_vector_bits() / 8 / size;
+	const int64_t last = k->dim[k->ndim - 1], size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype), lanes = lo_lanes(k, t);
 	const bool wide = rt_vector_bits() == 512;
 	if (k->red == 0 || !t->adjacent || !t->flat || t->panels) return false;
 	if (t->row < 0) return true;
@@ -157,12 +159,10 @@ int64_t lo_most_across(const lo_tiles *t, int64_t lanes)
 	return room < LO_TILE_ROWS ? room : LO_TILE_ROWS;
 }
 
-static int64_t lanes(const lo_kernel *k, const lo_tiles *t) { return rt_vector_bits() / 8 / (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype); }
-
 int64_t lo_most_few(const lo_kernel *k, const lo_tiles *t)
 {
 	int64_t few = 8;
-	while (few > lo_most_across(t, lanes(k, t))) few /= 2;
+	while (few > lo_most_across(t, lo_lanes(k, t))) few /= 2;
 	return few;
 }
 
@@ -283,7 +283,7 @@ typedef struct blocks { int64_t rows, columns; } blocks; /* of one */
 static int64_t block_cost(const lo_tiles *x, const lo_kernel *k, blocks b)
 {
 	enum { PACK = 24, COPY = 16, READ = 8 };
-	const int64_t half = x->strips || x->bytes || x->across ? 1 : rt_vector_bits() / 8 / (int64_t)tj_dtype_size((tj_dtype)k->ins.v[x->dot].dtype), rest = b.columns % (2 * half);
+	const int64_t half = x->strips || x->bytes || x->across ? 1 : lo_lanes(k, x), rest = b.columns % (2 * half);
 	const int64_t columns = b.columns - rest + (rest > half ? 2 * half : rest ? half : 0), read = x->adjacent || x->panels ? READ : x->windows ? COPY : PACK;
 	return b.rows * columns + (x->reads_rows ? 0 : PACK * b.rows) + read * b.columns;
 }

@@ -16,18 +16,16 @@ enum {
 	FEW_OF_BYTES = 12 /* columns */
 };
 
-static int64_t lanes(const lo_kernel *k, const lo_tiles *t) { return rt_vector_bits() / 8 / (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype); }
-
 /* So many columns that as rows they take no longer. Columns that are computed take more registers. */
 static int64_t few(const lo_kernel *k, const lo_tiles *t)
 {
-	return t->bytes ? FEW_OF_BYTES : t->value[0] == t->load[0] ? lanes(k, t) * 5 / 8 : lanes(k, t) / 2;
+	return t->bytes ? FEW_OF_BYTES : t->value[0] == t->load[0] ? lo_lanes(k, t) * 5 / 8 : lo_lanes(k, t) / 2;
 }
 
 /* Then vectors of half a register leave no lane idle, and are as fast. */
 static bool fill_half(const lo_kernel *k, const lo_tiles *t, int64_t columns)
 {
-	return rt_vector_bits() == 512 && !t->bytes && 2 * columns == lanes(k, t);
+	return rt_vector_bits() == 512 && !t->bytes && 2 * columns == lo_lanes(k, t);
 }
 
 static int64_t other(int64_t d, int a, int b) { return d == a ? b : d == b ? a : d; }

@@ -130,6 +130,7 @@ static void sweep_rows(tj_ctx *c, const layer_case *x, bool transposed, bool fro
 		tj_pop(sc);
 	}
 	const tj_stats t = kit_stats(f);
+	if (llvm()) assert_int_equal(t.compiled + t.shared, t.kernels);
 	if (llvm() && t.compiles > 2) fail_msg("%s, %d columns, transposed %d, scaled %d, frozen %d, order %d: %d compiles", tj_dtype_name(x->dtype), (int)x->columns, transposed, x->scaled, frozen, order, (int)t.compiles);
 	tj_fn_free(f);
 	tj_release(l.w);

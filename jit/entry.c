@@ -180,6 +180,14 @@ static int sized_moving(const jit_act *a, int64_t *moving)
 	return n;
 }
 
+/* An argument whose sizes move; or a tensor that looks like it. */
+static bool moves(const jit_entry *e, const rt_layout *l)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < e->sig.narg; i++) any |= e->sig.arg[i].layout == l && e->general->moved[i];
+	return any;
+}
+
 lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_arena *mem)
 {
 	tj_fn *f = a->fn;
@@ -196,9 +204,11 @@ lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_a
 			if (e->general->moved[i] >> d & 1) moving[m.nmoving++] = l->dim[d];
 			else fixed[m.nfixed++] = l->dim[d];
 	}
+	for (uint32_t i = 0; ext && i < next; i++) { /* captures: cells and retained tensors */
+		if (!ext[i].h || !(ext[i].h->flags & RT_HEAP) || moves(e, ext[i].layout)) continue;
+		for (int d = 0; d < ext[i].layout->rank; d++) fixed[m.nfixed++] = ext[i].layout->dim[d];
+	}
 	rt_unlock(&f->table_lock);
-	for (uint32_t i = 0; ext && i < next; i++) /* captures */
-		for (int d = 0; ext[i].h && ext[i].h->kind == RT_CELL && d < ext[i].layout->rank; d++) fixed[m.nfixed++] = ext[i].layout->dim[d];
 	m.moving = moving;
 	m.fixed = fixed;
 	return m;

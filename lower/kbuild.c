@@ -431,7 +431,7 @@ static bool arrange_product(lo_builder *B)
 	if (B->rows && b->turned) k->dim[k->ndim - 1] = rows; /* columns, which may lie in panels */
 	if (!lo_read_panels(B->L, k, B->kbuf.v)) return false;
 	for (uint32_t i = 0; i < k->buf.n; i++) b->panels |= lo_in_panels(k->buf.v[i].role);
-	k->few = b->rows_move && !b->turned && lo_few_rows(k);
+	k->few = b->rows_move && !b->turned && !lo_moves(m, k->dim[k->ndim - 1]) && !lo_moves(m, k->red) && lo_few_rows(k);
 	if (B->rows && !b->turned) k->dim[row] = rows;
 	B->s->target->tiles(B->s->target, k, B->s);
 	return true;

@@ -114,7 +114,8 @@ static void layer_body(tj_tensor **out, tj_tensor *const *in, void *self)
 
 typedef struct layer_case { tj_dtype dtype; int64_t k, columns; bool scaled; } layer_case;
 
-/* 2 to 64 rows, 9 if k is long: rising, falling, mixed. */
+/* 2 to 64 rows, 9 if k is long: rising, falling, mixed. The second number, for which code is made that takes it as an argument, is no size of the weight:
+ * that coincidence costs a compile. */
 static void sweep_rows(tj_ctx *c, const layer_case *x, bool transposed, bool frozen, int order)
 {
 	const int64_t k = x->k;
@@ -124,7 +125,7 @@ static void sweep_rows(tj_ctx *c, const layer_case *x, bool transposed, bool fro
 	tj_vars all = TJ_VARS(&l.w, &l.scale);
 	tj_fn *f = tj_compile(c, layer_body, &l, TJ_OPTS(tj_compile_opts, .name = "layer", .nin = 1, .nout = 1, .state = frozen ? NULL : all, .freeze = frozen ? all : NULL));
 	for (int i = 0; i < most - 1; i++) {
-		const int64_t rows = 2 + (order == 0 ? i : order == 1 ? most - 2 - i : i * 23 % (most - 1));
+		const int64_t rows = 2 + (order == 0 ? i : order == 1 ? most - 2 - i : i * 22 % (most - 1));
 		tj_scope *sc = tj_push(c);
 		same_as_eager(c, f, layer_body, &l, TJ_LIST(tj_cast(FILLED(c, (uint32_t)i, rows, k), x->scaled ? TJ_F32 : x->dtype)));
 		tj_pop(sc);
@@ -141,7 +142,7 @@ static void rows_of_layers(void **s)
 {
 	(void)s;
 	static const layer_case x[] = { { TJ_F32, 301, 1, false },  { TJ_F32, 301, 2, false },  { TJ_F32, 301, 5, false },  { TJ_F32, 301, 10, false }, { TJ_F32, 301, 39, false }, { TJ_F32, 9000, 39, false },
-		                            { TJ_F64, 301, 4, false },  { TJ_F64, 301, 20, false }, { TJ_BF16, 301, 3, false }, { TJ_BF16, 301, 33, false }, { TJ_F16, 301, 100, false }, { TJ_I8, 301, 12, false },
+		                            { TJ_F64, 301, 4, false },  { TJ_F64, 301, 20, false }, { TJ_BF16, 301, 4, false }, { TJ_BF16, 301, 33, false }, { TJ_F16, 301, 100, false }, { TJ_I8, 301, 12, false },
 		                            { TJ_I8, 301, 16, false },  { TJ_I8, 301, 40, false },  { TJ_I8, 301, 64, true },   { TJ_F32, 301, 64, true } };
 	tj_ctx *c = kit_open();
 	for (size_t i = 0; i < sizeof x / sizeof *x; i++)

@@ -73,10 +73,10 @@ static void add_rows(struct cg_product *p, int rows)
 /* The numbers of rows of tiles: with known sizes those that occur, else a few, which are rounded up to. */
 static void choose_tiles(cg *c, struct cg_product *p)
 {
-	static const int some_512[] = { 2, 4, 8, 12 }, some[] = { 1, 2, 4, 6 };
+	static const int wide[CG_MOST_TILES] = { 2, 4, 8, 12 }, narrow[CG_MOST_TILES] = { 1, 2, 4, 6 };
+	const int *some = p->across || c->bits == 512 ? wide : narrow;
 	int64_t n[2];
-	for (int i = 2; p->across && !cg_known_rows(c) && i <= p->most; i *= 2) add_rows(p, i);
-	for (int i = 0; !p->across && !cg_known_rows(c) && i < CG_MOST_TILES; i++) add_rows(p, c->bits == 512 ? some_512[i] : some[i]);
+	for (int i = 0; !cg_known_rows(c) && i < CG_MOST_TILES && some[i] <= p->most; i++) add_rows(p, some[i]);
 	if (!cg_known_rows(c)) return;
 	cg_block_rows(c, &n[0], &n[1]);
 	for (int i = 0; i < 2; i++) {

@@ -99,8 +99,8 @@ static int cores(void)
 
 static bool is_new(const cg_unit *u) { return !u->there && u->same < 0; }
 
-/* A function to compile. */
-typedef struct task { size_t bytes; int unit; } task;
+typedef struct task { size_t bytes; int unit; } task; /* a function to compile */
+typedef struct tasks { task *v; int n; size_t bytes; } tasks; /* those of a batch */
 
 static int longest_first(const void *x, const void *y)
 {
@@ -108,32 +108,31 @@ static int longest_first(const void *x, const void *y)
 	return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : a->unit - b->unit;
 }
 
-/* Those of a batch. NULL: out of memory. */
-static task *tasks_of(const cg_batch *b, int *n, size_t *bytes)
+/* .v is NULL: out of memory. */
+static tasks tasks_of(const cg_batch *b)
 {
-	task *t = rt_alloc(((size_t)b->job->nkernel + 1) * sizeof *t);
-	*n = 0;
-	*bytes = 0;
-	for (int k = 0; t && k < b->job->nkernel; k++) {
+	tasks t = { .v = rt_alloc(((size_t)b->job->nkernel + 1) * sizeof *t.v) };
+	for (int k = 0; t.v && k < b->job->nkernel; k++) {
 		if (!is_new(&b->unit[k])) continue;
-		t[(*n)++] = (task){ b->unit[k].text.n, k };
-		*bytes += b->unit[k].text.n;
+		t.v[t.n++] = (task){ b->unit[k].text.n, k };
+		t.bytes += b->unit[k].text.n;
 	}
-	if (t) qsort(t, (size_t)*n, sizeof *t, longest_first);
+	if (t.v) qsort(t.v, (size_t)t.n, sizeof *t.v, longest_first);
 	return t;
 }
 
 /* Each function goes to the part with the least text. */
-static void share(const cg_batch *b, const task *t, int n)
+static void share(const cg_batch *b, const tasks *all)
 {
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < all->n; i++) {
+		const task *t = &all->v[i];
 		part *at = b->part;
 		for (int k = 1; k < b->parts; k++)
 			if (b->part[k].bytes < at->bytes) at = &b->part[k];
-		at->which[at->n] = t[i].unit;
-		at->name[at->n] = b->job->kernel[t[i].unit]->name;
-		at->key[at->n++] = b->unit[t[i].unit].key;
-		at->bytes += t[i].bytes;
+		at->which[at->n] = t->unit;
+		at->name[at->n] = b->job->kernel[t->unit]->name;
+		at->key[at->n++] = b->unit[t->unit].key;
+		at->bytes += t->bytes;
 	}
 }
 
@@ -161,29 +160,29 @@ static void run(part *const *p, int n, bool threads)
 static int least(int a, int b) { return a < b ? a : b; }
 
 /* Divides the batch into parts: as many of the cores as its share of all text. */
-static tj_status divide(cg_batch *b, const task *t, int n, size_t bytes, size_t all, int cores, int bits, rt_err *err)
+static tj_status divide(cg_batch *b, const tasks *t, size_t all, int cores, int bits, rt_err *err)
 {
-	const int share_of_cores = all ? (int)(((size_t)cores * bytes + all - 1) / all) : 0, worth = (int)(bytes / PART_BYTES) + 1;
-	const int parts = least(least(share_of_cores, worth), least(n, CG_PARTS));
+	const int share_of_cores = all ? (int)(((size_t)cores * t->bytes + all - 1) / all) : 0, worth = (int)(t->bytes / PART_BYTES) + 1;
+	const int parts = least(least(share_of_cores, worth), least(t->n, CG_PARTS));
 	if (!(b->part = rt_calloc((CG_PARTS + 1) * sizeof *b->part))) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	while (b->parts < parts)
 		if (!make_part(&b->part[b->parts++], b, bits)) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	share(b, t, n);
+	share(b, t);
 	return TJ_OK;
 }
 
 static tj_status divide_all(cg_batch *b, int n, int cores, int bits, rt_err *err)
 {
-	task *t[CG_BATCHES];
-	int count[CG_BATCHES];
-	size_t bytes[CG_BATCHES], all = 0;
+	tasks t[CG_BATCHES];
+	size_t all = 0;
 	tj_status st = TJ_OK;
 	for (int i = 0; i < n; i++) {
-		if (!(t[i] = tasks_of(&b[i], &count[i], &bytes[i]))) st = rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-		all += bytes[i];
+		t[i] = tasks_of(&b[i]);
+		if (!t[i].v) st = rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+		all += t[i].bytes;
 	}
-	for (int i = 0; st == TJ_OK && i < n; i++) st = divide(&b[i], t[i], count[i], bytes[i], all, cores, bits, err);
-	for (int i = 0; i < n; i++) rt_free(t[i]);
+	for (int i = 0; st == TJ_OK && i < n; i++) st = divide(&b[i], &t[i], all, cores, bits, err);
+	for (int i = 0; i < n; i++) rt_free(t[i].v);
 	return st;
 }
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # tjit: torch.compile for C.  `make help` lists the targets.
 BUILD   ?= build
 ifeq ($(origin CC),default)
@@ -11,7 +12,7 @@ CFLAGS  += -std=c11 $(OPT) $(WARN) -Wshadow -Wstrict-prototypes -Wmissing-protot
 LDLIBS   = -lxxhash -ldl -lm -lpthread
 LLVM_CONFIG ?= llvm-config-19
 
-SRC     := $(wildcard runtime/*.c guards/*.c ir/*.c lower/*.c codegen_cuda/*.c jit/*.c nn/*.c)
+SRC     := $(wildcard runtime/*.c guards/*.c ir/*.c lower/*.c codegen_cuda/*.c jit/*.c functions/*.c)
 SRC     := $(filter-out ir/opdoc.c,$(SRC))
 OBJ     := $(SRC:%.c=$(BUILD)/%.o)
 LLVMSRC := $(wildcard codegen_llvm/*.c)

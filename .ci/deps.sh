@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Installs the Debian packages that building and testing need, if any is missing. Uses apt-get as root, else through sudo; if neither
 # works, it says what to do.
 set -eu

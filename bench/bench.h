@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* bench: the cases, the loops that a C programmer would write for them, and the limits of the machine. */
 #ifndef TJ_BENCH_H
 #define TJ_BENCH_H
@@ -41,10 +42,11 @@ extern const bench_case bench_cases[];
 extern const int bench_ncases;
 
 /* ---- hand.c: plain loops with OpenMP, compiled for this machine with all flags for speed ---- */
-#define BENCH_HANDS(X)                                                                                               \
-	X(tiny_add) X(tiny_10in) X(add) X(exp) X(tanh) X(log) X(sigmoid) X(gelu_erf) X(silu_mul) X(chain) X(softmax)     \
-	X(layernorm) X(rmsnorm_res) X(sum_rows) X(sum_cols) X(cumsum_rows) X(cumsum_cols) X(sort_rows) X(argsort_rows) X(top32) X(sum_all) X(argmax_rows) X(transpose_add) X(linear_gelu)    \
-	X(mlp) X(attention) X(block)
+#define BENCH_HANDS(X) \
+	X(tiny_add) \
+	X(tiny_10in) X(add) X(exp) X(tanh) X(log) X(sigmoid) X(gelu_erf) X(silu_mul) X(chain) X(softmax) X(layernorm) X(rmsnorm_res) \
+		X(sum_rows) X(sum_cols) X(cumsum_rows) X(cumsum_cols) X(sort_rows) X(argsort_rows) X(top32) X(sum_all) X(argmax_rows) \
+			X(transpose_add) X(linear_gelu) X(mlp) X(attention) X(block)
 #define X(name) bench_hand hand_##name;
 BENCH_HANDS(X)
 #undef X
@@ -138,7 +140,8 @@ typedef struct bench_suite_opts {
 	bool (*want)(void *env, const char *name); /* chooses cases */
 	void *env;
 	double seconds;               /* for each case */
-	bool quick, json, serve, list; /* quick: compare with the evaluator, time nothing. serve: the cases that standard input names. list: print the table only */
+	bool quick, json, serve, list; /* quick: compare with the evaluator, time nothing. serve: the cases that standard input names. list:
+	                                  print the table only */
 } bench_suite_opts;
 typedef struct bench_suite {
 	int n;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* blas: the libraries that compute products beside tjit: oneDNN, OpenBLAS and libxsmm. OpenBLAS is opened when it is installed. libxsmm
  * is linked when its archive was there at build time (Debian has no shared one). */
 #include "bench/products.h"
@@ -7,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *at(const void *from, int64_t i, int64_t elements, size_t size) { return (const char *)from + (size_t)(i * elements) * size; }
+static const char *at(const void *from, int64_t i, int64_t elements, size_t size)
+{
+	return (const char *)from + (size_t)(i * elements) * size;
+}
 
 /* ---- oneDNN: its BLAS-like calls, and its matmul primitive ---- */
 static void dnnl_one(void *env, int64_t i)
@@ -122,8 +126,8 @@ enum { XSMM_LARGEST = 64 * 64 * 64 };
 typedef void xsmm_kernel(const void *a, const void *b, void *c);
 xsmm_kernel *libxsmm_smmdispatch(int m, int n, int k, const int *lda, const int *ldb, const int *ldc, const float *alpha, const float *beta,
                                  const int *flags, const int *prefetch) __attribute__((weak));
-xsmm_kernel *libxsmm_dmmdispatch(int m, int n, int k, const int *lda, const int *ldb, const int *ldc, const double *alpha, const double *beta,
-                                 const int *flags, const int *prefetch) __attribute__((weak));
+xsmm_kernel *libxsmm_dmmdispatch(int m, int n, int k, const int *lda, const int *ldb, const int *ldc, const double *alpha,
+                                 const double *beta, const int *flags, const int *prefetch) __attribute__((weak));
 void libxsmm_init(void) __attribute__((weak));
 void libxsmm_set_target_arch(const char *arch) __attribute__((weak));
 const char *libxsmm_get_target_arch(void) __attribute__((weak));

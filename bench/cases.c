@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cases: the functions that are timed, written with <tj.h>; names and shapes as in bench/peers.py. */
 #include "bench/bench.h"
 

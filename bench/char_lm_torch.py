@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The model of examples/char_lm.c in PyTorch: the time of a step, eager and compiled.
 
     python3 bench/char_lm_torch.py [text file] [steps]

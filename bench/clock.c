@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* clock: time, and the order of times. */
 #include "bench/bench.h"
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What examples/gpt.c trains, in PyTorch: the same first weights, windows of the text and rates, so the held-out losses can be compared.
 
     python3 bench/gpt_torch.py [--bf16] [text file] [steps] [seed]

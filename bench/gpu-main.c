@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tj-gpu: the cases of gpu.c alone, for machines that lack oneDNN:
  *   tj-gpu [--device cuda] [--json] [--quick] [--small] [--seconds s] [REGEX]      as `tj-bench --device cuda` */
 #include "bench/bench.h"

@@ -1,5 +1,6 @@
-/* gpu: cases for a GPU. Tensors are made there and stay there; calls are put into the queue one after the other, and the clock stops when all
- * have run. Each case is compared with a copy of as many bytes on the same device, or with the plain product of the library.
+/* SPDX-License-Identifier: MIT */
+/* gpu: cases for a GPU. Tensors are made there and stay there; calls are put into the queue one after the other, and the clock stops when
+ * all have run. Each case is compared with a copy of as many bytes on the same device, or with the plain product of the library.
  *
  * Bytes are counted in two ways: those of the function, its inputs read once and its outputs written once; and those that its kernels move
  * (tj_stats.moved_bytes), temporaries and what is read twice included. */
@@ -38,7 +39,8 @@ static double time_copy(tj_ctx *c, tj_device device, double bytes, double second
 {
 	const int64_t half = (int64_t)(bytes / 2) + 1;
 	tj_scope *s = tj_push(c);
-	tj_tensor *from = tj_to(tj_full(TJ_U8, TJ_SHAPE(half), tj_i(1)), device), *to = tj_to(tj_full(TJ_U8, TJ_SHAPE(half), tj_i(2)), device), *out[1];
+	tj_tensor *from = tj_to(tj_full(TJ_U8, TJ_SHAPE(half), tj_i(1)), device),
+		  *to = tj_to(tj_full(TJ_U8, TJ_SHAPE(half), tj_i(2)), device), *out[1];
 	const tj_into into[1] = { { (void *)(uintptr_t)tj_device_data(to), (size_t)half, device } };
 	tj_fn *f = tj_compile(c, argument, NULL, TJ_OPTS(tj_compile_opts, .name = "copy", .nin = 1, .nout = 1, .mode = TJ_DIRECT));
 	double best = 0;
@@ -92,9 +94,12 @@ static void put(const gpu_case *g, const result *r, bool json)
 	const double rate = g->flops ? r->flops / r->us / 1e6 : r->bytes / r->us / 1e3, of_copy = r->copy_us / r->us, more = r->moved / r->bytes;
 	const char *unit = g->flops ? "TF/s" : "GB/s";
 	if (json) {
-		printf("{\"peer\": \"tjit\", \"case\": \"gpu_%s\", \"us\": %.3f, \"first_ms\": %.1f, \"%s\": %.1f, \"bytes\": %.0f, \"moved_bytes\": %.0f", g->name, r->us, r->first_ms, unit, rate, r->bytes, r->moved);
+		printf("{\"peer\": \"tjit\", \"case\": \"gpu_%s\", \"us\": %.3f, \"first_ms\": %.1f, \"%s\": %.1f, \"bytes\": %.0f, \"moved_bytes\": %.0f",
+		       g->name, r->us, r->first_ms, unit, rate, r->bytes, r->moved);
 		if (!g->flops) printf(", \"copy_us\": %.3f, \"of_copy\": %.3f, \"moved_of_copy\": %.3f", r->copy_us, of_copy, of_copy * more);
-		if (r->singly_us > 0) printf(", \"kernels\": %.0f, \"kernel_us\": %.3f, \"without_graph_us\": %.3f", r->kernels, r->us / r->kernels, r->singly_us);
+		if (r->singly_us > 0)
+			printf(", \"kernels\": %.0f, \"kernel_us\": %.3f, \"without_graph_us\": %.3f", r->kernels, r->us / r->kernels,
+			       r->singly_us);
 		if (r->ways.n) gpu_put_ways(&r->ways, json);
 		printf("}\n");
 	} else {
@@ -190,7 +195,8 @@ static bool test_case(tj_ctx *c, tj_device device, const gpu_case *g)
 	for (int i = 0; ok && i < 6; i++) ok = gpu_call(&there, got); /* from the fourth call on, kernels run as a CUDA graph */
 	for (int i = 0; ok && i < g->nout; i++) ok = gpu_same(got[i], want[i], g->flops ? 0.05 : 0);
 	if (!ok) printf("FAIL %s: differs from the CPU\n", g->name);
-	if (ok && !g->flops && moved_bytes(&there) < bytes_of_all(g, &there, got)) printf("FAIL %s: kernels move %.0f bytes, fewer than there are\n", g->name, moved_bytes(&there)), ok = false;
+	if (ok && !g->flops && moved_bytes(&there) < bytes_of_all(g, &there, got))
+		printf("FAIL %s: kernels move %.0f bytes, fewer than there are\n", g->name, moved_bytes(&there)), ok = false;
 	ok = ok && (!g->plain || test_ways(&there, g));
 	tj_fn_free(there.f);
 	tj_pop(s);

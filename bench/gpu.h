@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gpu: what the files of the GPU's benchmarks share.
  *
  *   gpucases.c      the cases and their operands          gpuproducts.c   a product beside the library's best plain product

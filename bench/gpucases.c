@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gpucases: what is timed on a GPU, and operands for it. */
 #include "bench/gpu.h"
 
@@ -69,12 +70,18 @@ static int64_t of_block(const int64_t *p, int k, int64_t *dim)
 	return k == 5 ? 1 : 2;
 }
 static double cube(const int64_t *p) { return 2.0 * (double)p[0] * (double)p[0] * (double)p[0]; }
-static double block_flops(const int64_t *p) { return 24.0 * (double)p[0] * (double)p[1] * (double)p[1] + 4.0 * (double)p[0] * (double)p[0] * (double)p[1]; }
+static double block_flops(const int64_t *p)
+{
+	return 24.0 * (double)p[0] * (double)p[1] * (double)p[1] + 4.0 * (double)p[0] * (double)p[0] * (double)p[1];
+}
 
 /* ---- cases ---- */
 #define ROWS(name, body, nin, nout, dtype, n, of) { name, body, nin, nout, dtype, { 4096, n }, { 5, (n) / 64 + 3 }, .shape = of }
 /* In TJ_FAST bias and GELU become a part of the library's call. */
-#define LINEAR(name, n, few) { name, linear_gelu, 3, 1, TJ_BF16, { n, n }, { few, few }, square, cube, .numerics = TJ_FAST, .plain = product }
+#define LINEAR(name, n, few) \
+	{ \
+		name, linear_gelu, 3, 1, TJ_BF16, { n, n }, { few, few }, square, cube, .numerics = TJ_FAST, .plain = product \
+	}
 const gpu_case gpu_cases[] = {
 	{ "relu", relu, 1, 1, TJ_F32, { 4096, 98304 }, { 3, 1001 }, .shape = matrix },
 	{ "gelu", gelu, 1, 1, TJ_F32, { 4096, 98304 }, { 3, 1001 }, .shape = matrix },
@@ -124,7 +131,9 @@ BODY(make_operand)
 
 tj_fn *gpu_function(tj_ctx *c, const gpu_case *g, tj_body *body, int nin, void *self)
 {
-	return tj_compile(c, body, self, TJ_OPTS(tj_compile_opts, .name = g->name, .nin = nin, .nout = g->nout, .mode = TJ_DIRECT, .numerics = g->numerics));
+	return tj_compile(
+		c, body, self,
+		TJ_OPTS(tj_compile_opts, .name = g->name, .nin = nin, .nout = g->nout, .mode = TJ_DIRECT, .numerics = g->numerics));
 }
 
 bool gpu_open(gpu_job *j, tj_ctx *c, const gpu_case *g, const int64_t *p, tj_device device)

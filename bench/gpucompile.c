@@ -1,5 +1,6 @@
-/* gpucompile: the time from a call to machine code. Each round compiles a function whose text is new to the process, which keeps the code of
- * texts that it has met. */
+/* SPDX-License-Identifier: MIT */
+/* gpucompile: the time from a call to machine code. Each round compiles a function whose text is new to the process, which keeps the code
+ * of texts that it has met. */
 #include "bench/gpu.h"
 
 #include <stdlib.h>
@@ -18,7 +19,8 @@ BODY(vary)
 	x->of->body(out, all, NULL);
 }
 
-typedef struct round_time { double first_ms, trace_ms, lower_ms, codegen_ms, code_ms; int kernels, compiled; } round_time; /* code_ms: to code, their sum */
+/* code_ms: to code, their sum */
+typedef struct round_time { double first_ms, trace_ms, lower_ms, codegen_ms, code_ms; int kernels, compiled; } round_time;
 
 static bool compile_round(const gpu_job *j, fresh *x, round_time *r)
 {
@@ -40,15 +42,21 @@ static bool compile_round(const gpu_job *j, fresh *x, round_time *r)
 	return ok && r->compiled;
 }
 
-static int by_code(const void *a, const void *b) { return bench_by_size(&((const round_time *)a)->code_ms, &((const round_time *)b)->code_ms); }
+static int by_code(const void *a, const void *b)
+{
+	return bench_by_size(&((const round_time *)a)->code_ms, &((const round_time *)b)->code_ms);
+}
 
 static void put(const gpu_case *g, const round_time *r, double slowest_ms, bool json)
 {
-	printf(json ? "{\"peer\": \"tjit\", \"case\": \"gpu_%s\", \"kernels\": %d, \"compiled\": %d, \"code_ms\": %.2f, \"kernel_ms\": %.2f, \"trace_ms\": %.3f, "
+	printf(json ? "{\"peer\": \"tjit\", \"case\": \"gpu_%s\", \"kernels\": %d, \"compiled\": %d, \"code_ms\": %.2f, \"kernel_ms\": %.2f, "
+	              "\"trace_ms\": %.3f, "
 	              "\"lower_ms\": %.3f, \"codegen_ms\": %.2f, \"slowest_ms\": %.2f, \"first_ms\": %.2f}\n"
-	            : "%-24s %3d kernels, %d compiled: %.2f ms to code, %.2f ms a compiled kernel (trace %.3f, lower %.3f, code generation %.2f); slowest of the rounds "
+	            : "%-24s %3d kernels, %d compiled: %.2f ms to code, %.2f ms a compiled kernel (trace %.3f, lower %.3f, code generation "
+	              "%.2f); slowest of the rounds "
 	              "%.2f ms; first call %.2f ms\n",
-	       g->name, r->kernels, r->compiled, r->code_ms, r->code_ms / r->compiled, r->trace_ms, r->lower_ms, r->codegen_ms, slowest_ms, r->first_ms);
+	       g->name, r->kernels, r->compiled, r->code_ms, r->code_ms / r->compiled, r->trace_ms, r->lower_ms, r->codegen_ms, slowest_ms,
+	       r->first_ms);
 	fflush(stdout);
 }
 

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* gpuproducts: a case with one product, computed in several ways, in turns: as it is; with the fastest of the algorithms that cuBLASLt's
- * heuristic proposes (tj_settings.autotune), in place of its first; with a kernel of its own behind the product; and the product alone, with
- * the fastest algorithm, which is the limit. */
+ * heuristic proposes (tj_settings.autotune), in place of its first; with a kernel of its own behind the product; and the product alone,
+ * with the fastest algorithm, which is the limit. */
 #include "bench/gpu.h"
 
 #include <stdlib.h>
@@ -55,7 +56,10 @@ bool gpu_open_ways(gpu_ways *w, const gpu_job *j, const gpu_case *g)
 	for (int i = 0; i < w->n; i++) {
 		gpu_way *const x = &w->other[i];
 		const int nin = kinds[i].plain ? 2 : g->nin;
-		*x = (gpu_way){ .job = *j, .settings = { .size = sizeof(tj_settings), .autotune = kinds[i].autotune, .no_epilogues = kinds[i].no_epilogues } };
+		*x = (gpu_way){
+			.job = *j,
+			.settings = { .size = sizeof(tj_settings), .autotune = kinds[i].autotune, .no_epilogues = kinds[i].no_epilogues }
+		};
 		x->job.in[nin] = TJ_END;
 		x->job.f = gpu_function(j->c, g, kinds[i].plain ? g->plain : g->body, nin, NULL);
 		ok = ok && prepare(x);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* hand: the cases as a C programmer would write them: one fused loop each, preallocated outputs, OpenMP over rows, matrix
  * products by oneDNN. Compiled with -Ofast -march=native, so that gcc calls the vector maths of glibc. */
 #include "bench/bench.h"

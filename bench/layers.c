@@ -1,4 +1,6 @@
-/* layers: times layers of networks, and other ops of which libraries have kernels of their own. bench/layers.py has the same for PyTorch and JAX. */
+/* SPDX-License-Identifier: MIT */
+/* layers: times layers of networks, and other ops of which libraries have kernels of their own. bench/layers.py has the same for PyTorch
+ * and JAX. */
 #include "bench/bench.h"
 
 #include <stdlib.h>
@@ -26,8 +28,15 @@ BODY(conv_7x7) { (void)self, out[0] = tj_relu(conv2d(in, (tj_conv_opts){ .stride
 BODY(conv_3x3) { (void)self, out[0] = tj_relu(conv2d(in, (tj_conv_opts){ .padding = EACH(1) })); }
 BODY(conv_1x1) { (void)self, out[0] = tj_relu(conv2d(in, (tj_conv_opts){ 0 })); }
 BODY(conv_by_channel) { (void)self, out[0] = tj_relu(conv2d(in, (tj_conv_opts){ .padding = EACH(1), .groups = tj_dim(in[0], 1) })); }
-BODY(conv_by_channel_2) { (void)self, out[0] = tj_relu(conv2d(in, (tj_conv_opts){ .stride = EACH(2), .padding = EACH(1), .groups = tj_dim(in[0], 1) })); }
-BODY(conv_transpose) { (void)self, out[0] = tj_conv_transpose2d(in[0], in[1], in[2], TJ_OPTS(tj_conv_opts, .stride = EACH(2), .padding = EACH(1), .output_padding = EACH(1))); }
+BODY(conv_by_channel_2)
+{
+	(void)self, out[0] = tj_relu(conv2d(in, (tj_conv_opts){ .stride = EACH(2), .padding = EACH(1), .groups = tj_dim(in[0], 1) }));
+}
+BODY(conv_transpose)
+{
+	(void)self, out[0] = tj_conv_transpose2d(in[0], in[1], in[2],
+	                                         TJ_OPTS(tj_conv_opts, .stride = EACH(2), .padding = EACH(1), .output_padding = EACH(1)));
+}
 BODY(conv_1d) { (void)self, out[0] = tj_relu(tj_conv1d(in[0], in[1], in[2], TJ_OPTS(tj_conv_opts, .same = true))); }
 
 /* ---- pools and norms ---- */
@@ -35,19 +44,29 @@ BODY(max_pool) { (void)self, out[0] = tj_max_pool2d(in[0], TJ_SHAPE(3, 3), TJ_OP
 BODY(avg_pool) { (void)self, out[0] = tj_avg_pool2d(in[0], TJ_SHAPE(2, 2), NULL); }
 BODY(global_pool) { (void)self, out[0] = tj_adaptive_avg_pool2d(in[0], TJ_SHAPE(1, 1)); }
 BODY(adaptive_pool) { (void)self, out[0] = tj_adaptive_avg_pool2d(in[0], TJ_SHAPE(7, 7)); }
-BODY(batch_norm_relu) { (void)self, out[0] = tj_relu(tj_batch_norm(in[0], NULL, NULL, in[1], in[2], TJ_OPTS(tj_norm_opts, .training = true))); }
+BODY(batch_norm_relu)
+{
+	(void)self, out[0] = tj_relu(tj_batch_norm(in[0], NULL, NULL, in[1], in[2], TJ_OPTS(tj_norm_opts, .training = true)));
+}
 BODY(group_norm) { (void)self, out[0] = tj_group_norm(in[0], 8, in[1], in[2], 1e-5); }
 
 /* ---- attention ---- */
 BODY(attention) { (void)self, out[0] = tj_scaled_dot_product_attention(in[0], in[1], in[2], NULL); }
-BODY(attention_causal) { (void)self, out[0] = tj_scaled_dot_product_attention(in[0], in[1], in[2], TJ_OPTS(tj_attention_opts, .causal = true)); }
+BODY(attention_causal)
+{
+	(void)self, out[0] = tj_scaled_dot_product_attention(in[0], in[1], in[2], TJ_OPTS(tj_attention_opts, .causal = true));
+}
 
 /* ---- others ---- */
 BODY(scatter_add) { (void)self, out[0] = tj_scatter_add(in[0], 0, in[2], in[1]); }
 BODY(scatter_max) { (void)self, out[0] = tj_scatter_amax(in[0], 0, in[2], in[1]); }
 BODY(einsum_scores) { (void)self, out[0] = tj_einsum("bqhd,bkhd->bhqk", TJ_LIST(in[0], in[1]), NULL); }
 BODY(dropout) { (void)self, out[0] = tj_dropout(in[0], 0.1, true); }
-BODY(interpolate) { (void)self, out[0] = tj_interpolate(in[0], TJ_SHAPE(2 * tj_dim(in[0], 2), 2 * tj_dim(in[0], 3)), TJ_OPTS(tj_interpolate_opts, .mode = TJ_SAMPLE_LINEAR)); }
+BODY(interpolate)
+{
+	(void)self, out[0] = tj_interpolate(in[0], TJ_SHAPE(2 * tj_dim(in[0], 2), 2 * tj_dim(in[0], 3)),
+	                                    TJ_OPTS(tj_interpolate_opts, .mode = TJ_SAMPLE_LINEAR));
+}
 BODY(cdist) { (void)self, out[0] = tj_cdist(in[0], in[1], 2, TJ_CDIST_EXACT); }
 BODY(cdist_product) { (void)self, out[0] = tj_cdist(in[0], in[1], 2, TJ_CDIST_AUTO); }
 BODY(median) { (void)self, out[0] = tj_median(in[0], 1, false, NULL); }
@@ -72,7 +91,13 @@ static const layer layers[] = {
 	{ "conv_depthwise_56", conv_by_channel, CONV(1, 96, 56, 96, 1, 3), CONV(1, 6, 9, 6, 1, 3), TJ_F32, 0, 0 },
 	{ "conv_depthwise_14", conv_by_channel, CONV(1, 576, 14, 576, 1, 3), CONV(1, 6, 5, 6, 1, 3), TJ_F32, 0, 0 },
 	{ "conv_depthwise_112_stride2", conv_by_channel_2, CONV(1, 96, 112, 96, 1, 3), CONV(1, 6, 9, 6, 1, 3), TJ_F32, 0, 0 },
-	{ "conv_transpose_3x3_28", conv_transpose, { OF(1, 128, 28, 28), OF(128, 64, 3, 3), OF(64) }, { OF(1, 5, 6, 6), OF(5, 4, 3, 3), OF(4) }, TJ_F32, 0, 0 },
+	{ "conv_transpose_3x3_28",
+	  conv_transpose,
+	  { OF(1, 128, 28, 28), OF(128, 64, 3, 3), OF(64) },
+	  { OF(1, 5, 6, 6), OF(5, 4, 3, 3), OF(4) },
+	  TJ_F32,
+	  0,
+	  0 },
 	{ "conv1d_5_1000", conv_1d, { OF(8, 80, 1000), OF(256, 80, 5), OF(256) }, { OF(2, 5, 20), OF(6, 5, 5), OF(6) }, TJ_F32, 0, 0 },
 	{ "max_pool_112", max_pool, { OF(8, 64, 112, 112) }, { OF(2, 3, 11, 12) }, TJ_F32, 0, 0 },
 	{ "avg_pool_56", avg_pool, { OF(8, 64, 56, 56) }, { OF(2, 3, 10, 12) }, TJ_F32, 0, 0 },
@@ -80,16 +105,76 @@ static const layer layers[] = {
 	{ "adaptive_pool_30_7", adaptive_pool, { OF(8, 256, 30, 30) }, { OF(2, 3, 9, 10) }, TJ_F32, 0, 0 },
 	{ "batch_norm_relu_56", batch_norm_relu, { OF(8, 64, 56, 56), OF(64), OF(64) }, { OF(3, 4, 5, 6), OF(4), OF(4) }, TJ_F32, 0, 0 },
 	{ "group_norm_56", group_norm, { OF(8, 64, 56, 56), OF(64), OF(64) }, { OF(2, 16, 5, 6), OF(16), OF(16) }, TJ_F32, 0, 0 },
-	{ "attention_128", attention, { OF(8, 12, 128, 64), OF(8, 12, 128, 64), OF(8, 12, 128, 64) }, { OF(2, 2, 9, 8), OF(2, 2, 9, 8), OF(2, 2, 9, 8) }, TJ_F32, 0, 0 },
-	{ "attention_1024", attention, { OF(1, 12, 1024, 64), OF(1, 12, 1024, 64), OF(1, 12, 1024, 64) }, { OF(1, 2, 19, 8), OF(1, 2, 19, 8), OF(1, 2, 19, 8) }, TJ_F32, 0, 0 },
-	{ "attention_causal_128", attention_causal, { OF(8, 12, 128, 64), OF(8, 12, 128, 64), OF(8, 12, 128, 64) }, { OF(2, 2, 9, 8), OF(2, 2, 9, 8), OF(2, 2, 9, 8) }, TJ_F32, 0, 0 },
-	{ "attention_causal_1024", attention_causal, { OF(1, 12, 1024, 64), OF(1, 12, 1024, 64), OF(1, 12, 1024, 64) }, { OF(1, 2, 19, 8), OF(1, 2, 19, 8), OF(1, 2, 19, 8) }, TJ_F32, 0, 0 },
-	{ "attention_causal_4096", attention_causal, { OF(1, 8, 4096, 64), OF(1, 8, 4096, 64), OF(1, 8, 4096, 64) }, { OF(1, 2, 35, 8), OF(1, 2, 35, 8), OF(1, 2, 35, 8) }, TJ_F32, 0, 0 },
-	{ "attention_grouped_1024", attention_causal, { OF(1, 32, 1024, 64), OF(1, 8, 1024, 64), OF(1, 8, 1024, 64) }, { OF(1, 4, 9, 8), OF(1, 2, 9, 8), OF(1, 2, 9, 8) }, TJ_F32, 0, 0 },
-	{ "attention_4096", attention, { OF(1, 8, 4096, 64), OF(1, 8, 4096, 64), OF(1, 8, 4096, 64) }, { OF(1, 2, 35, 8), OF(1, 2, 35, 8), OF(1, 2, 35, 8) }, TJ_F32, 0, 0 },
-	{ "attention_grouped_128", attention_causal, { OF(8, 32, 128, 64), OF(8, 8, 128, 64), OF(8, 8, 128, 64) }, { OF(2, 4, 9, 8), OF(2, 2, 9, 8), OF(2, 2, 9, 8) }, TJ_F32, 0, 0 },
-	{ "attention_grouped_4096", attention_causal, { OF(1, 8, 4096, 64), OF(1, 2, 4096, 64), OF(1, 2, 4096, 64) }, { OF(1, 4, 35, 8), OF(1, 2, 35, 8), OF(1, 2, 35, 8) }, TJ_F32, 0, 0 },
-	{ "attention_bf16_1024", attention, { OF(1, 12, 1024, 64), OF(1, 12, 1024, 64), OF(1, 12, 1024, 64) }, { OF(1, 2, 19, 8), OF(1, 2, 19, 8), OF(1, 2, 19, 8) }, TJ_BF16, 0, 0 },
+	{ "attention_128",
+	  attention,
+	  { OF(8, 12, 128, 64), OF(8, 12, 128, 64), OF(8, 12, 128, 64) },
+	  { OF(2, 2, 9, 8), OF(2, 2, 9, 8), OF(2, 2, 9, 8) },
+	  TJ_F32,
+	  0,
+	  0 },
+	{ "attention_1024",
+	  attention,
+	  { OF(1, 12, 1024, 64), OF(1, 12, 1024, 64), OF(1, 12, 1024, 64) },
+	  { OF(1, 2, 19, 8), OF(1, 2, 19, 8), OF(1, 2, 19, 8) },
+	  TJ_F32,
+	  0,
+	  0 },
+	{ "attention_causal_128",
+	  attention_causal,
+	  { OF(8, 12, 128, 64), OF(8, 12, 128, 64), OF(8, 12, 128, 64) },
+	  { OF(2, 2, 9, 8), OF(2, 2, 9, 8), OF(2, 2, 9, 8) },
+	  TJ_F32,
+	  0,
+	  0 },
+	{ "attention_causal_1024",
+	  attention_causal,
+	  { OF(1, 12, 1024, 64), OF(1, 12, 1024, 64), OF(1, 12, 1024, 64) },
+	  { OF(1, 2, 19, 8), OF(1, 2, 19, 8), OF(1, 2, 19, 8) },
+	  TJ_F32,
+	  0,
+	  0 },
+	{ "attention_causal_4096",
+	  attention_causal,
+	  { OF(1, 8, 4096, 64), OF(1, 8, 4096, 64), OF(1, 8, 4096, 64) },
+	  { OF(1, 2, 35, 8), OF(1, 2, 35, 8), OF(1, 2, 35, 8) },
+	  TJ_F32,
+	  0,
+	  0 },
+	{ "attention_grouped_1024",
+	  attention_causal,
+	  { OF(1, 32, 1024, 64), OF(1, 8, 1024, 64), OF(1, 8, 1024, 64) },
+	  { OF(1, 4, 9, 8), OF(1, 2, 9, 8), OF(1, 2, 9, 8) },
+	  TJ_F32,
+	  0,
+	  0 },
+	{ "attention_4096",
+	  attention,
+	  { OF(1, 8, 4096, 64), OF(1, 8, 4096, 64), OF(1, 8, 4096, 64) },
+	  { OF(1, 2, 35, 8), OF(1, 2, 35, 8), OF(1, 2, 35, 8) },
+	  TJ_F32,
+	  0,
+	  0 },
+	{ "attention_grouped_128",
+	  attention_causal,
+	  { OF(8, 32, 128, 64), OF(8, 8, 128, 64), OF(8, 8, 128, 64) },
+	  { OF(2, 4, 9, 8), OF(2, 2, 9, 8), OF(2, 2, 9, 8) },
+	  TJ_F32,
+	  0,
+	  0 },
+	{ "attention_grouped_4096",
+	  attention_causal,
+	  { OF(1, 8, 4096, 64), OF(1, 2, 4096, 64), OF(1, 2, 4096, 64) },
+	  { OF(1, 4, 35, 8), OF(1, 2, 35, 8), OF(1, 2, 35, 8) },
+	  TJ_F32,
+	  0,
+	  0 },
+	{ "attention_bf16_1024",
+	  attention,
+	  { OF(1, 12, 1024, 64), OF(1, 12, 1024, 64), OF(1, 12, 1024, 64) },
+	  { OF(1, 2, 19, 8), OF(1, 2, 19, 8), OF(1, 2, 19, 8) },
+	  TJ_BF16,
+	  0,
+	  0 },
 	{ "scatter_add_1M", scatter_add, { OF(1 << 16), OF(1 << 20), OF(1 << 20) }, { OF(50), OF(300), OF(300) }, TJ_F32, 50, 1 << 16 },
 	{ "scatter_max_1M", scatter_max, { OF(1 << 16), OF(1 << 20), OF(1 << 20) }, { OF(50), OF(300), OF(300) }, TJ_F32, 50, 1 << 16 },
 	{ "einsum_bqhd_bkhd", einsum_scores, { OF(8, 128, 8, 64), OF(8, 128, 8, 64) }, { OF(2, 5, 3, 4), OF(2, 6, 3, 4) }, TJ_F32, 0, 0 },
@@ -107,7 +192,13 @@ static const layer layers[] = {
 	{ "conv_bf16_3x3_56", conv_3x3, CONV(1, 64, 56, 64, 64, 3), CONV(1, 5, 9, 6, 5, 3), TJ_BF16, 0, 0 },
 	{ "conv_f16_1x1_56", conv_1x1, CONV(1, 64, 56, 256, 64, 1), CONV(1, 5, 9, 7, 5, 1), TJ_F16, 0, 0 },
 	{ "max_pool_bf16_112", max_pool, { OF(8, 64, 112, 112) }, { OF(2, 3, 11, 12) }, TJ_BF16, 0, 0 },
-	{ "batch_norm_relu_bf16_56", batch_norm_relu, { OF(8, 64, 56, 56), OF(64), OF(64) }, { OF(3, 4, 5, 6), OF(4), OF(4) }, TJ_BF16, 0, 0 },
+	{ "batch_norm_relu_bf16_56",
+	  batch_norm_relu,
+	  { OF(8, 64, 56, 56), OF(64), OF(64) },
+	  { OF(3, 4, 5, 6), OF(4), OF(4) },
+	  TJ_BF16,
+	  0,
+	  0 },
 	{ "rms_norm_bf16_4096x4096", rms_norm, { OF(4096, 4096), OF(4096) }, { OF(5, 70), OF(70) }, TJ_BF16, 0, 0 },
 };
 enum { LAYERS = sizeof layers / sizeof *layers };
@@ -192,9 +283,11 @@ static void put(job *j, double seconds, bool json)
 	tj_stats s = { .size = sizeof s };
 	bench_turns(&v, 1, seconds, LEAST_ROUNDS);
 	tj_fn_stats(j->f, &s);
-	printf(json ? "{\"peer\": \"tjit\", \"case\": \"%s\", \"us\": %.1f, \"median_us\": %.1f, \"first_ms\": %.1f, \"peak_bytes\": %llu, \"kernels\": %llu, \"eval_steps\": %llu}\n"
+	printf(json ? "{\"peer\": \"tjit\", \"case\": \"%s\", \"us\": %.1f, \"median_us\": %.1f, \"first_ms\": %.1f, \"peak_bytes\": %llu, "
+	              "\"kernels\": %llu, \"eval_steps\": %llu}\n"
 	            : "%-28s %10.1f us (median %.1f), first call %.1f ms; temporaries %llu bytes; %llu kernels, %llu evaluator steps\n",
-	       j->l->name, v.quick, v.median, j->first_ms, (unsigned long long)s.peak_bytes, (unsigned long long)s.kernels, (unsigned long long)s.eval_steps);
+	       j->l->name, v.quick, v.median, j->first_ms, (unsigned long long)s.peak_bytes, (unsigned long long)s.kernels,
+	       (unsigned long long)s.eval_steps);
 	fflush(stdout);
 }
 

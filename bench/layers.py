@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The layers of bench/layers.c in PyTorch and JAX, for bench/peers.py --layers. Names and operands are those of tj-bench --layers --list."""
 import json, os, subprocess
 import numpy as np

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lowering: times of tracing and lowering of large graphs, and how they grow with the graph. */
 #include "bench/bench.h"
 
@@ -161,7 +162,8 @@ static void selects(tj_tensor **out, tj_tensor *const *in, void *self)
 static void selects_f32(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *x = in[0], *y = in[1];
-	for (int i = 0; i < ((const program *)self)->size; i++) x = tj_where(tj_lt(x, tj_f(i)), tj_add(tj_mul(x, y), tj_f(1)), tj_sub(tj_mul(x, x), y));
+	for (int i = 0; i < ((const program *)self)->size; i++)
+		x = tj_where(tj_lt(x, tj_f(i)), tj_add(tj_mul(x, y), tj_f(1)), tj_sub(tj_mul(x, x), y));
 	out[0] = x;
 }
 
@@ -217,8 +219,10 @@ static void measure(tj_ctx *c, const row *r, program *p, tj_tensor *const *in, f
 static void put(const row *r, const figures *x, bool json)
 {
 	const double each = (x->trace_ms + x->lower_ms) * 1e3 / (x->nodes ? x->nodes : 1);
-	printf(json ? "{\"peer\": \"tjit\", \"case\": \"lower_%s\", \"nodes\": %d, \"trace_ms\": %.3f, \"lower_ms\": %.3f, \"us_a_node\": %.3f, \"codegen_ms\": %.2f, \"first_ms\": %.2f, \"kernels\": %d, \"compiled\": %d}\n"
-	            : "%-18s %6d nodes: trace %8.2f ms, lower %9.2f ms, %7.2f us a node; code generation %8.1f ms, first call %9.1f ms; %5d kernels, %4d compiled\n",
+	printf(json ? "{\"peer\": \"tjit\", \"case\": \"lower_%s\", \"nodes\": %d, \"trace_ms\": %.3f, \"lower_ms\": %.3f, \"us_a_node\": %.3f, "
+	              "\"codegen_ms\": %.2f, \"first_ms\": %.2f, \"kernels\": %d, \"compiled\": %d}\n"
+	            : "%-18s %6d nodes: trace %8.2f ms, lower %9.2f ms, %7.2f us a node; code generation %8.1f ms, first call %9.1f ms; %5d "
+	              "kernels, %4d compiled\n",
 	       r->name, x->nodes, x->trace_ms, x->lower_ms, each, x->codegen_ms, x->first_ms, x->kernels, x->compiled);
 	fflush(stdout);
 }
@@ -232,7 +236,9 @@ static bool run_row(const row *r, const bench_lowering_opts *o)
 	static const float v[BATCH * CONTEXT] = { 0.5f };
 	static const int64_t id[BATCH * CONTEXT] = { 1 };
 	figures best = { 0 }, x;
-	for (int i = 0; i < 2; i++) in[i] = r->body == gpt ? tj_from_data(c, TJ_I64, TJ_SHAPE(BATCH, CONTEXT), id) : tj_from_data(c, TJ_F32, TJ_SHAPE(BATCH * CONTEXT), v);
+	for (int i = 0; i < 2; i++)
+		in[i] = r->body == gpt ? tj_from_data(c, TJ_I64, TJ_SHAPE(BATCH, CONTEXT), id)
+		                       : tj_from_data(c, TJ_F32, TJ_SHAPE(BATCH * CONTEXT), v);
 	if (r->body == gpt) gpt_params(c, &p);
 	double begin = bench_now();
 	for (int i = 0; i < (o->quick ? 1 : TURNS) && (!i || bench_now() - begin < o->seconds); i++) {

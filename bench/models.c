@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* models: the table, the networks, AdamW. */
 #include "bench/models.h"
 
@@ -174,7 +175,8 @@ static tj_tensor *attend(const model *m, tj_tensor *const *w, tj_tensor *x)
 {
 	const int64_t B = m->size.batch, T = m->size.length, C = m->size.width, H = m->size.heads;
 	tj_tensor *part[3], *all = tj_matmul(x, w[0]), *at = tj_arange(TJ_I64, 0, T, 1);
-	for (int i = 0; i < 3; i++) part[i] = tj_permute(tj_reshape(tj_slice(all, 2, i * C, (i + 1) * C, 1), TJ_SHAPE(B, T, H, C / H)), TJ_AXES(0, 2, 1, 3));
+	for (int i = 0; i < 3; i++)
+		part[i] = tj_permute(tj_reshape(tj_slice(all, 2, i * C, (i + 1) * C, 1), TJ_SHAPE(B, T, H, C / H)), TJ_AXES(0, 2, 1, 3));
 	tj_tensor *score = tj_mul(tj_matmul(part[0], tj_transpose(part[1], -1, -2)), tj_f(1 / sqrt((double)(C / H))));
 	tj_tensor *earlier = tj_le(at, tj_unsqueeze(at, 1)); /* [T,T]: a place sees those up to itself */
 	tj_tensor *y = tj_matmul(tj_softmax(tj_where(earlier, score, tj_f(-INFINITY)), -1), part[2]);

@@ -1,5 +1,6 @@
-/* models: small networks whose training step (forward, tj_grad(), AdamW) is one body; the parameters are cells. bench/training.py has the same
- * networks for the peers, test/unit/test_training.c compares their losses with PyTorch's. */
+/* SPDX-License-Identifier: MIT */
+/* models: small networks whose training step (forward, tj_grad(), AdamW) is one body; the parameters are cells. bench/training.py has the
+ * same networks for the peers, test/unit/test_training.c compares their losses with PyTorch's. */
 #ifndef TJ_BENCH_MODELS_H
 #define TJ_BENCH_MODELS_H
 
@@ -38,7 +39,8 @@ struct model {
 	tj_tensor *list[3];       /* the arguments of model_step() */
 };
 
-/* The parameters and the batch are numbers that depend only on their places: no random state, the same in any language. x, target: of the present scope. */
+/* The parameters and the batch are numbers that depend only on their places: no random state, the same in any language. x, target: of the
+ * present scope. */
 model *model_open(tj_ctx *c, const model_kind *kind, bool small, tj_dtype dtype);
 void model_step(tj_tensor **out, tj_tensor *const *in, void *self); /* a body: in x and target; out the loss */
 void model_close(model *m);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* packed: the matmul primitive of oneDNN, usually with weights that it rearranged (packed) beforehand, and the bias as a post-op. Uses
  * the C API of oneDNN 2, the version in Debian. */
 #include "bench/bench.h"
@@ -37,7 +38,8 @@ static void rearrange(bench_packed *p, dnnl_memory_t from, dnnl_memory_t to)
 }
 
 /* Sizes of an operand: [rows,cols], or [batch,rows,cols]. by_columns: the element of row 0, column 1 is `rows` after the first. */
-static dnnl_memory_desc_t describe(const bench_pack_opts *o, int64_t batch, int64_t rows, int64_t cols, dnnl_data_type_t type, bool by_columns)
+static dnnl_memory_desc_t describe(const bench_pack_opts *o, int64_t batch, int64_t rows, int64_t cols, dnnl_data_type_t type,
+                                   bool by_columns)
 {
 	dnnl_memory_desc_t d;
 	const dnnl_format_tag_t two = by_columns ? dnnl_ba : dnnl_ab, three = by_columns ? dnnl_acb : dnnl_abc;
@@ -54,7 +56,8 @@ bench_packed *bench_pack(const bench_pack_opts *o)
 	size_t t = 0;
 	while (t < sizeof types / sizeof *types && types[t].dtype != o->dtype) t++;
 	if (t == sizeof types / sizeof *types) return NULL;
-	const dnnl_memory_desc_t x = describe(o, o->batch, o->m, o->k, types[t].in, false), plain = describe(o, o->batch, o->k, o->n, types[t].in, o->transposed);
+	const dnnl_memory_desc_t x = describe(o, o->batch, o->m, o->k, types[t].in, false),
+				 plain = describe(o, o->batch, o->k, o->n, types[t].in, o->transposed);
 	const dnnl_memory_desc_t b = describe(o, 1, 1, o->n, dnnl_f32, false), out = describe(o, o->batch, o->m, o->n, types[t].out, false);
 	dnnl_memory_desc_t w = plain;
 	if (!o->plain) w.format_kind = dnnl_format_kind_any;

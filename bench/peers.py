@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Times the cases of tj-bench in PyTorch, JAX and NumPy, in turns with tjit.
 
     python3 bench/peers.py [--peers torch,torch-eager,jax,numpy] [--rounds 5] [--seconds 0.2] [--md FILE] [--svg FILE] [--json FILE] [REGEX]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* products: tj-bench --products. Times matrix products in tjit and in the libraries of blas.c, in turns in one process.
  *
  * tjit gets both operands as inputs; and, as "frozen", B as a tensor in .freeze, whose content it may rearrange once. So the libraries with
@@ -23,34 +24,111 @@ enum { INPUTS, FROZEN, PEERS, READ_B = PEERS + PRODUCT_PEERS, WAYS, WORST = 5, W
 #define I8_NK(m, k, n) { TJ_I8, 0, m, k, n, true, false }
 static const product products[] = {
 	/* transformers */
-	F32(1, 768, 768), F32(12, 768, 768), F32(128, 768, 768), F32(4096, 768, 768),
-	F32(4, 768, 2304), F32(77, 768, 2304), F32(384, 768, 2304),
-	F32(1, 768, 3072), F32(2, 768, 3072), F32(3, 768, 3072), F32(8, 768, 3072), F32(16, 768, 3072), F32(17, 768, 3072), F32(32, 768, 3072),
-	F32(128, 768, 3072), F32(1024, 768, 3072),
-	F32(1, 3072, 768), F32(7, 3072, 768), F32(64, 3072, 768), F32(384, 3072, 768),
-	F32(1, 4096, 4096), F32(4, 4096, 4096), F32(16, 4096, 4096), F32(128, 4096, 4096),
-	F32(2, 1024, 4096), F32(32, 1024, 4096), F32(1024, 1024, 4096),
+	F32(1, 768, 768),
+	F32(12, 768, 768),
+	F32(128, 768, 768),
+	F32(4096, 768, 768),
+	F32(4, 768, 2304),
+	F32(77, 768, 2304),
+	F32(384, 768, 2304),
+	F32(1, 768, 3072),
+	F32(2, 768, 3072),
+	F32(3, 768, 3072),
+	F32(8, 768, 3072),
+	F32(16, 768, 3072),
+	F32(17, 768, 3072),
+	F32(32, 768, 3072),
+	F32(128, 768, 3072),
+	F32(1024, 768, 3072),
+	F32(1, 3072, 768),
+	F32(7, 3072, 768),
+	F32(64, 3072, 768),
+	F32(384, 3072, 768),
+	F32(1, 4096, 4096),
+	F32(4, 4096, 4096),
+	F32(16, 4096, 4096),
+	F32(128, 4096, 4096),
+	F32(2, 1024, 4096),
+	F32(32, 1024, 4096),
+	F32(1024, 1024, 4096),
 	/* perceptrons */
-	F32(1, 784, 256), F32(32, 784, 256), F32(128, 784, 256), F32(4096, 784, 256), F32(32, 256, 10), F32(4096, 256, 10),
-	F32(3, 512, 512), F32(12, 512, 512), F32(77, 512, 512),
+	F32(1, 784, 256),
+	F32(32, 784, 256),
+	F32(128, 784, 256),
+	F32(4096, 784, 256),
+	F32(32, 256, 10),
+	F32(4096, 256, 10),
+	F32(3, 512, 512),
+	F32(12, 512, 512),
+	F32(77, 512, 512),
 	/* odd and prime */
-	F32(17, 77, 131), F32(77, 77, 131), F32(7, 331, 257), F32(128, 331, 257), F32(16, 1009, 509), F32(384, 1009, 509),
+	F32(17, 77, 131),
+	F32(77, 77, 131),
+	F32(7, 331, 257),
+	F32(128, 331, 257),
+	F32(16, 1009, 509),
+	F32(384, 1009, 509),
 	/* squares */
-	F32(16, 16, 16), F32(32, 32, 32), F32(48, 48, 48), F32(64, 64, 64), F32(128, 128, 128), F32(256, 256, 256), F32(512, 512, 512),
+	F32(16, 16, 16),
+	F32(32, 32, 32),
+	F32(48, 48, 48),
+	F32(64, 64, 64),
+	F32(128, 128, 128),
+	F32(256, 256, 256),
+	F32(512, 512, 512),
 	F32(1024, 1024, 1024),
 	/* B stored as [n,k] */
-	F32_NK(1, 768, 3072), F32_NK(1, 4096, 4096), F32_NK(8, 768, 768), F32_NK(32, 1024, 4096), F32_NK(128, 768, 768), F32_NK(384, 3072, 768),
+	F32_NK(1, 768, 3072),
+	F32_NK(1, 4096, 4096),
+	F32_NK(8, 768, 768),
+	F32_NK(32, 1024, 4096),
+	F32_NK(128, 768, 768),
+	F32_NK(384, 3072, 768),
 	F32_NK(77, 331, 257),
 	/* batches */
-	BATCH(4096, 16, 16, 16), BATCH(512, 32, 32, 32), BATCH(96, 64, 64, 64), BATCH(8, 128, 128, 128), BATCH(12, 384, 64, 384),
-	BATCH(12, 384, 384, 64), BATCH(96, 1, 64, 384), { TJ_F32, 12, 384, 64, 384, true, false },
+	BATCH(4096, 16, 16, 16),
+	BATCH(512, 32, 32, 32),
+	BATCH(96, 64, 64, 64),
+	BATCH(8, 128, 128, 128),
+	BATCH(12, 384, 64, 384),
+	BATCH(12, 384, 384, 64),
+	BATCH(96, 1, 64, 384),
+	{ TJ_F32, 12, 384, 64, 384, true, false },
 	/* other dtypes */
-	F64(1, 1024, 1024), F64(16, 512, 512), F64(128, 768, 768), F64(77, 331, 257), F64(64, 64, 64), F64(512, 512, 512),
-	BF16(1, 768, 3072), BF16(1, 4096, 4096), BF16(32, 768, 3072), BF16(128, 768, 768), BF16(512, 512, 512),
-	FAST(1, 768, 3072), FAST(1, 4096, 4096), FAST(4, 4096, 4096), FAST(8, 768, 3072), FAST(32, 768, 3072), FAST(128, 768, 768), FAST(512, 512, 512),
-	FAST(384, 3072, 768), FAST(77, 331, 257), FAST_NK(1, 4096, 4096), FAST_NK(8, 768, 768), FAST_NK(128, 768, 768),
-	I8(1, 1024, 1024), I8(1, 4096, 4096), I8(32, 768, 768), I8(128, 768, 768), I8(128, 768, 3072), I8(256, 256, 256),
-	I8_NK(1, 1024, 1024), I8_NK(1, 4096, 4096), I8_NK(4, 1024, 1024), I8_NK(8, 768, 768), I8_NK(128, 768, 768),
+	F64(1, 1024, 1024),
+	F64(16, 512, 512),
+	F64(128, 768, 768),
+	F64(77, 331, 257),
+	F64(64, 64, 64),
+	F64(512, 512, 512),
+	BF16(1, 768, 3072),
+	BF16(1, 4096, 4096),
+	BF16(32, 768, 3072),
+	BF16(128, 768, 768),
+	BF16(512, 512, 512),
+	FAST(1, 768, 3072),
+	FAST(1, 4096, 4096),
+	FAST(4, 4096, 4096),
+	FAST(8, 768, 3072),
+	FAST(32, 768, 3072),
+	FAST(128, 768, 768),
+	FAST(512, 512, 512),
+	FAST(384, 3072, 768),
+	FAST(77, 331, 257),
+	FAST_NK(1, 4096, 4096),
+	FAST_NK(8, 768, 768),
+	FAST_NK(128, 768, 768),
+	I8(1, 1024, 1024),
+	I8(1, 4096, 4096),
+	I8(32, 768, 768),
+	I8(128, 768, 768),
+	I8(128, 768, 3072),
+	I8(256, 256, 256),
+	I8_NK(1, 1024, 1024),
+	I8_NK(1, 4096, 4096),
+	I8_NK(4, 1024, 1024),
+	I8_NK(8, 768, 768),
+	I8_NK(128, 768, 768),
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 
@@ -78,15 +156,17 @@ static uint32_t draw(uint32_t *seed)
 /* What no table thinks of: sizes that people have, and one more and one less, of f32, with any other. */
 static product any_product(uint32_t *seed)
 {
-	static const int16_t size[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 15, 16, 17, 20, 24, 25, 31, 32, 33, 40, 48, 50, 63, 64, 65, 80, 96, 100, 127, 128, 129,
-	                                200, 255, 256, 257, 300, 400, 500, 512, 700, 768, 1000, 1024, 2000, 3000 };
+	static const int16_t size[] = { 1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  12,  13,   15,   16,   17,  20,
+		                        24,  25,  31,  32,  33,  40,  48,  50,  63,  64,  65,  80,   96,   100,  127, 128,
+		                        129, 200, 255, 256, 257, 300, 400, 500, 512, 700, 768, 1000, 1024, 2000, 3000 };
 	enum { SIZES = sizeof size / sizeof *size };
 	const double most = 2e8, large = 4e6; /* multiply-adds; elements of an operand or of the result */
 	product p;
 	do {
 		p = (product){ .dtype = TJ_F32, .m = size[draw(seed) % SIZES], .k = size[draw(seed) % SIZES], .n = size[draw(seed) % SIZES] };
 		p.transposed = draw(seed) % 2;
-	} while ((double)p.m * (double)p.k * (double)p.n > most || (double)p.m * (double)p.k > large || (double)p.k * (double)p.n > large || (double)p.m * (double)p.n > large);
+	} while ((double)p.m * (double)p.k * (double)p.n > most || (double)p.m * (double)p.k > large || (double)p.k * (double)p.n > large ||
+	         (double)p.m * (double)p.n > large);
 	return p;
 }
 
@@ -149,7 +229,10 @@ static tj_tensor *multiply(const product *p, tj_tensor *a, tj_tensor *b)
 }
 
 static void inputs_body(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = multiply(((const job *)self)->p, in[0], in[1]); }
-static void frozen_body(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = multiply(((const job *)self)->p, in[0], ((const job *)self)->b); }
+static void frozen_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = multiply(((const job *)self)->p, in[0], ((const job *)self)->b);
+}
 
 static tj_tensor *call_tjit(const job *j, bool frozen)
 {
@@ -236,7 +319,9 @@ static job *open_job(tj_ctx *c, const product *p)
 	j->scope = tj_push(c);
 	j->a = operand(j, p->m, p->k);
 	j->b = tj_retain(p->transposed ? operand(j, p->n, p->k) : operand(j, p->k, p->n)); /* retained, so that .freeze can tell its content */
-	j->f = tj_compile(c, inputs_body, j, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 2, .nout = 1, .mode = TJ_DIRECT, .numerics = p->fast ? TJ_FAST : TJ_STRICT));
+	j->f = tj_compile(c, inputs_body, j,
+	                  TJ_OPTS(tj_compile_opts, .name = "product", .nin = 2, .nout = 1, .mode = TJ_DIRECT,
+	                          .numerics = p->fast ? TJ_FAST : TJ_STRICT));
 	const double begin = bench_now();
 	run_inputs(j);
 	j->first_ms = (bench_now() - begin) * 1e3;
@@ -327,7 +412,11 @@ static report time_job(job *j, const machine *m, double seconds, int least)
 	const int plain = fastest(v, way, n, false), best = fastest(v, way, n, true);
 	const double peak = j->p->dtype == TJ_F32 ? m->peak_f32 : j->p->dtype == TJ_F64 ? m->peak_f64 : 0;
 	const bench_variant *ours = v[FROZEN].quick < v[INPUTS].quick ? &v[FROZEN] : &v[INPUTS];
-	report r = { .name = j->name, .kind = kind_of(j->p), .first_ms = j->first_ms, .gflops = flops(j->p) / v[INPUTS].quick * 1e-3, .wrong = j->wrong };
+	report r = { .name = j->name,
+		     .kind = kind_of(j->p),
+		     .first_ms = j->first_ms,
+		     .gflops = flops(j->p) / v[INPUTS].quick * 1e-3,
+		     .wrong = j->wrong };
 	for (int i = 0; i < n; i++) r.us[way[i]] = v[i].quick;
 	if (peak > 0) r.peak = r.gflops * 1e9 / peak;
 	if (r.us[READ_B] > 0) r.read = ratio(&v[n - 1], &v[INPUTS], rounds);
@@ -339,7 +428,8 @@ static report time_job(job *j, const machine *m, double seconds, int least)
 /* ---- what is printed ---- */
 static void put_json(const report *r)
 {
-	printf("{\"peer\": \"tjit\", \"case\": \"%s\", \"us\": %.4g, \"first_ms\": %.3g, \"GF/s\": %.1f", r->name, r->us[INPUTS], r->first_ms, r->gflops);
+	printf("{\"peer\": \"tjit\", \"case\": \"%s\", \"us\": %.4g, \"first_ms\": %.3g, \"GF/s\": %.1f", r->name, r->us[INPUTS],
+	       r->first_ms, r->gflops);
 	for (int w = FROZEN; w < WAYS; w++)
 		if (r->us[w] > 0) printf(", \"%s_us\": %.4g", way_name(w), r->us[w]);
 	if (r->peak > 0) printf(", \"peak_%%\": %.0f", 100 * r->peak);
@@ -378,7 +468,8 @@ static void put_header(const machine *m, bool json)
 	product_about_peers(about, sizeof about);
 	if (getloadavg(&load, 1) != 1) load = -1;
 	if (json) {
-		printf("{\"products\": true, \"threads\": %d, \"bits\": %d, \"fma_f32_GF/s\": %.1f, \"fma_f64_GF/s\": %.1f, \"load\": %.2f, \"peers\": \"%s\"}\n",
+		printf("{\"products\": true, \"threads\": %d, \"bits\": %d, \"fma_f32_GF/s\": %.1f, \"fma_f64_GF/s\": %.1f, \"load\": %.2f, \"peers\": "
+		       "\"%s\"}\n",
 		       m->threads, m->bits, m->peak_f32 * 1e-9, m->peak_f64 * 1e-9, load, about);
 		return;
 	}
@@ -407,9 +498,11 @@ static void put_mean(const report *r, int n, const char *kind, bool json)
 		short_plain += r[i].vs_plain < 1, short_best += r[i].vs_best < 1, far += r[i].vs_best < NEAR;
 	}
 	if (!compared) return;
-	printf(json ? "{\"summary\": \"%s\", \"products\": %d, \"vs_plain\": %.3f, \"short_of_plain\": %d, \"vs_best\": %.3f, \"short_of_best\": %d, "
+	printf(json ? "{\"summary\": \"%s\", \"products\": %d, \"vs_plain\": %.3f, \"short_of_plain\": %d, \"vs_best\": %.3f, "
+	              "\"short_of_best\": %d, "
 	              "\"below_%g\": %d}\n"
-	            : "%-4s %2d products, geometric means: %.3f x the best with plain operands (%d short), %.3f x the best of all (%d short; below %g: %d)\n",
+	            : "%-4s %2d products, geometric means: %.3f x the best with plain operands (%d short), %.3f x the best of all (%d short; "
+	              "below %g: %d)\n",
 	       kind ? kind : "all", compared, exp(plain / compared), short_plain, exp(best / compared), short_best, NEAR, far);
 }
 
@@ -437,8 +530,8 @@ static int list(void)
 		const product *p = &products[i];
 		char name[64];
 		name_product(p, name);
-		printf("{\"case\": \"%s\", \"dtype\": \"%s\", \"batch\": %d, \"m\": %d, \"k\": %d, \"n\": %d, \"transposed\": %s}\n", name, tj_dtype_name(p->dtype),
-		       (int)p->batch, (int)p->m, (int)p->k, (int)p->n, p->transposed ? "true" : "false");
+		printf("{\"case\": \"%s\", \"dtype\": \"%s\", \"batch\": %d, \"m\": %d, \"k\": %d, \"n\": %d, \"transposed\": %s}\n", name,
+		       tj_dtype_name(p->dtype), (int)p->batch, (int)p->m, (int)p->k, (int)p->n, p->transposed ? "true" : "false");
 	}
 	return 0;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* products: matrix products, and the libraries that compute them beside tjit. */
 #ifndef TJ_BENCH_PRODUCTS_H
 #define TJ_BENCH_PRODUCTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* run: sets a case up, checks it against the hand-written code, and times both in turns.
  *
  * In turns: each round times a short batch of our code, of the hand-written code and of the limit. The reported time is that of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* start: the smallest program. It tells its parent, tj-bench, when the first result was ready, how much memory was resident
  * then, and how long compiling took. An argument is the number of ops of the function. */
 #include <tj.h>
@@ -38,7 +39,8 @@ int main(int argc, char **argv)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	tj_stats s = { .size = sizeof s };
 	tj_fn_stats(f, &s);
-	printf("%.6f %.2f %.3f %g\n", (double)t.tv_sec + (double)t.tv_nsec * 1e-9, resident_mib(), s.lower_ms + s.codegen_ms, y ? (double)y[0] : 0);
+	printf("%.6f %.2f %.3f %g\n", (double)t.tv_sec + (double)t.tv_nsec * 1e-9, resident_mib(), s.lower_ms + s.codegen_ms,
+	       y ? (double)y[0] : 0);
 	int bad = tj_check(c) != TJ_OK;
 	if (bad) tj_perror(c, stderr);
 	tj_close(c);

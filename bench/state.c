@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* state: measures the present speed of the machine. Virtual cores may be near one another or far apart, which changes the speed
  * of memory and of data shared by two threads by a factor of two. So every table of times has the state beside it. */
 #include "bench/bench.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* suite: runs the cases of a table: all of them in turn, small ones beside the evaluator, or those that a driver names. */
 #include "bench/bench.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tj-bench: times the cases, hand-written code and the limits of the machine, all in turns in one process.
  *
  *   tj-bench [--json] [--quick] [--seconds s] [--state] [--sizes] [REGEX]    one line for each case and each of others[]
@@ -234,7 +235,8 @@ static bool run_sweep(tj_ctx *c, const options *o)
 		tj_fn_free(f);
 	}
 	tj_pop(s);
-	printf(o->json ? "{\"peer\": \"tjit\", \"case\": \"batch_sweep_1_64\", \"us\": %.2f, \"first_ms\": %.1f, \"compiles\": %d, \"static_us\": %.2f, \"static_first_ms\": %.1f}\n"
+	printf(o->json ? "{\"peer\": \"tjit\", \"case\": \"batch_sweep_1_64\", \"us\": %.2f, \"first_ms\": %.1f, \"compiles\": %d, "
+	                 "\"static_us\": %.2f, \"static_first_ms\": %.1f}\n"
 	               : "batch_sweep_1_64: %.2f us a call, all first calls %.1f ms, %d compiles; with code for each size %.2f us and %.1f ms\n",
 	       us[0], first[0], (int)n.compiles, us[1], first[1]);
 	return fine(c);
@@ -379,7 +381,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	if (o.device) return bench_gpu(&(bench_gpu_opts){ o.device, o.pattern, o.seconds, o.quick, o.small, o.json });
-	if (o.products) return bench_products(&(bench_product_opts){ chosen, &(choice){ &want, o.only }, o.seconds, o.threads, o.any, o.quick, o.json, o.serve, o.list });
+	if (o.products)
+		return bench_products(&(bench_product_opts){ chosen, &(choice){ &want, o.only }, o.seconds, o.threads, o.any, o.quick,
+		                                             o.json, o.serve, o.list });
 	if (o.lowering) return bench_lowering(&(bench_lowering_opts){ chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json });
 	const bench_suite_opts suite = { chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list };
 	if (o.train) return bench_train(&suite);

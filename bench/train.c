@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* train: times the training steps of models.c, and what they keep in memory. AdamW alone is also compared with a copy of as many bytes. */
 #include "bench/bench.h"
 #include "bench/models.h"
@@ -74,17 +75,27 @@ static report time_job(job *j, double seconds)
 {
 	bench_variant v[2] = { { .run = call_step, .env = j }, { .run = call_copy, .env = j } };
 	bench_turns(v, j->from ? 2 : 1, seconds, LEAST_ROUNDS);
-	report r = { .name = j->kind->name, .us = v[0].quick, .median_us = v[0].median, .first_ms = j->first_ms, .copy_us = j->from ? v[1].quick : 0, .stats = { .size = sizeof r.stats } };
+	report r = { .name = j->kind->name,
+		     .us = v[0].quick,
+		     .median_us = v[0].median,
+		     .first_ms = j->first_ms,
+		     .copy_us = j->from ? v[1].quick : 0,
+		     .stats = { .size = sizeof r.stats } };
 	tj_fn_stats(j->f, &r.stats);
 	return r;
 }
 
 static void put(const report *r, bool json)
 {
-	printf(json ? "{\"peer\": \"tjit\", \"case\": \"%s\", \"us\": %.1f, \"median_us\": %.1f, \"first_ms\": %.1f, \"peak_bytes\": %llu, \"kept_bytes\": %llu, \"kernels\": %llu"
-	            : "%-16s %10.1f us (median %.1f), first call %.0f ms; temporaries %llu bytes at most, %llu of them kept for later; %llu kernels",
-	       r->name, r->us, r->median_us, r->first_ms, (unsigned long long)r->stats.peak_bytes, (unsigned long long)r->stats.kept_bytes, (unsigned long long)r->stats.kernels);
-	if (r->copy_us > 0) printf(json ? ", \"copy_us\": %.1f, \"limit_%%\": %.0f" : "; a copy %.1f us, %.0f %%", r->copy_us, 100 * r->copy_us / r->us);
+	printf(json ? "{\"peer\": \"tjit\", \"case\": \"%s\", \"us\": %.1f, \"median_us\": %.1f, \"first_ms\": %.1f, \"peak_bytes\": %llu, "
+	              "\"kept_bytes\": %llu, \"kernels\": %llu"
+	            : "%-16s %10.1f us (median %.1f), first call %.0f ms; temporaries %llu bytes at most, %llu of them kept for later; %llu "
+	              "kernels",
+	       r->name, r->us, r->median_us, r->first_ms, (unsigned long long)r->stats.peak_bytes, (unsigned long long)r->stats.kept_bytes,
+	       (unsigned long long)r->stats.kernels);
+	if (r->copy_us > 0)
+		printf(json ? ", \"copy_us\": %.1f, \"limit_%%\": %.0f" : "; a copy %.1f us, %.0f %%", r->copy_us,
+		       100 * r->copy_us / r->us);
 	printf(json ? "}\n" : "\n");
 	fflush(stdout);
 }
@@ -105,14 +116,16 @@ static bool quick(const model_kind *kind)
 	}
 	tj_ctx_use(was);
 	const bool good = !memcmp(loss[0], loss[1], sizeof *loss) && (!kind->loss || loss[0][QUICK_STEPS - 1] < loss[0][0]);
-	if (!good) printf("FAIL %s: losses %g to %g, the evaluator's %g to %g\n", kind->name, loss[0][0], loss[0][QUICK_STEPS - 1], loss[1][0], loss[1][QUICK_STEPS - 1]);
+	if (!good)
+		printf("FAIL %s: losses %g to %g, the evaluator's %g to %g\n", kind->name, loss[0][0], loss[0][QUICK_STEPS - 1], loss[1][0],
+		       loss[1][QUICK_STEPS - 1]);
 	return good;
 }
 
 static void put_sizes(const char *name, const model_sizes *s, const char *end)
 {
-	printf("\"%s\": {\"batch\": %d, \"length\": %d, \"in\": %d, \"width\": %d, \"depth\": %d, \"heads\": %d, \"classes\": %d}%s", name, (int)s->batch, (int)s->length, (int)s->in,
-	       (int)s->width, (int)s->depth, (int)s->heads, (int)s->classes, end);
+	printf("\"%s\": {\"batch\": %d, \"length\": %d, \"in\": %d, \"width\": %d, \"depth\": %d, \"heads\": %d, \"classes\": %d}%s", name,
+	       (int)s->batch, (int)s->length, (int)s->in, (int)s->width, (int)s->depth, (int)s->heads, (int)s->classes, end);
 }
 
 /* ---- the suite ---- */

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The training steps of bench/models.c in PyTorch and JAX, for bench/peers.py --train. Names and sizes are those of tj-bench --train --list.
 
     python3 bench/training.py --record torch|jax FILE    writes the losses of the first 20 steps at the small sizes, in f64, as C (test/unit/losses.inc)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* access: addresses, loads and stores.
  *
  * Inside the loop over a thread's elements, loads and stores of adjacent elements are taken out of the loop: as arrays x<i> that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* backend: the kernels of a plan as programs of CUDA C, compiled by NVRTC and loaded as modules of their device. */
 #include "codegen_cuda/cu.h"
 #include "codegen_cuda/cuda.h"
@@ -84,7 +85,8 @@ static void compile_part(void *env)
 	put_program(&p->job, false, &key);
 	if (!key.oom) p->module = cu_cached(p->gpu, rt_str(&key));
 	if (!p->module) put_program(&p->job, true, &text);
-	if (!p->module && !key.oom && !text.oom && (p->module = compile_module(&p->job, rt_str(&text), p->gpu, &p->err))) cu_module_keep(p->module, rt_str(&key));
+	if (!p->module && !key.oom && !text.oom && (p->module = compile_module(&p->job, rt_str(&text), p->gpu, &p->err)))
+		cu_module_keep(p->module, rt_str(&key));
 	if (!p->module) rt_fail(&p->err, TJ_ERR_NOMEM, "codegen", "out of memory"); /* unless there is an error already */
 	rt_text_free(&text);
 	rt_text_free(&key);

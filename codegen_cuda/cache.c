@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cache: modules by the text of their kernels, so that equal ones (a further layer, the same function in another context) are not compiled
  * again. The cache does not keep a module: it leaves the cache when the last plan that uses it is freed. */
 #include "codegen_cuda/cu.h"

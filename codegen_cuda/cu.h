@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cu: from scheduled kernels to CUDA C, and through NVRTC to code of a device. Headers and prototypes of codegen_cuda/.
  *
  * A kernel's units are shared out in one of five ways:
@@ -39,7 +40,8 @@ enum {
 };
 
 typedef enum cu_walk { CU_POINTS, CU_TILES, CU_ROWS, CU_COLUMNS, CU_PRODUCT } cu_walk;
-typedef struct cu_held { uint32_t ins, kept; size_t offset; } cu_held; /* ins: the first load; kept: the KEPT buffer whose place it uses, or LO_NOREF */
+/* ins: the first load; kept: the KEPT buffer whose place it uses, or LO_NOREF */
+typedef struct cu_held { uint32_t ins, kept; size_t offset; } cu_held;
 
 /* How the text of a kernel uses a GPU; the launch needs it, too. */
 struct cu;
@@ -80,11 +82,13 @@ typedef struct cu_gpu { lo_target target; int number; } cu_gpu;
 static inline int cu_number(const lo_target *t) { return ((const cu_gpu *)t)->number; }
 
 /* ---- module.c ---- */
-cu_module *cu_module_load(const char *text, int gpu, uint32_t n, rt_err *err); /* compiles; has room for n kernels, whose params are empty. NULL: an error */
+/* compiles; has room for n kernels, whose params are empty. NULL: an error */
+cu_module *cu_module_load(const char *text, int gpu, uint32_t n, rt_err *err);
 void cu_module_keep(cu_module *m, const char *key); /* puts it into the cache; out of memory: an equal program will be compiled again */
-/* A module with one kernel, `name`, of a program that is not printed from the kernel IR; a reference. how: its threads, units and own. params
- * are taken over; none of them: out of memory. *compiled: it was not in the cache. */
-cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, const rt_cuda_kernel *how, cu_params params, bool *compiled, rt_err *err);
+/* A module with one kernel, `name`, of a program that is not printed from the kernel IR; a reference. how: its threads, units and own.
+ * params are taken over; none of them: out of memory. *compiled: it was not in the cache. */
+cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, const rt_cuda_kernel *how, cu_params params, bool *compiled,
+                        rt_err *err);
 
 /* ---- cache.c ---- */
 cu_module *cu_cached(int gpu, const char *key); /* a reference; NULL: there is none */
@@ -100,7 +104,8 @@ bool cu_is_tiled(const struct cu *c, const lo_ins *in);
 size_t cu_tile_bytes(const lo_ins *in); /* of the load's tile */
 int cu_elems(const lo_kernel *k); /* elements that a thread takes in a kernel without reductions; schedules have it as `block` */
 int64_t cu_least_load(const lo_kernel *k); /* bytes of the narrowest element that it loads; 8: it loads nothing */
-int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in); /* elements to a chunk of the tree of a REDUCE or PART; 0: order does not matter */
+/* elements to a chunk of the tree of a REDUCE or PART; 0: order does not matter */
+int64_t cu_chunk_of(const lo_kernel *k, const lo_ins *in);
 
 /* ---- traffic.c ---- */
 int64_t cu_moved(const lo_kernel *k, const lo_schedule *s); /* bytes that a run reads from memory and writes to it */
@@ -147,7 +152,8 @@ typedef struct cu_written {      /* such a kernel */
 typedef struct cu_launch { int64_t units; const int64_t *size; } cu_launch; /* size: in memory of the plan */
 typedef struct cu_along { int64_t outer, n, inner; } cu_along;
 /* Makes t a kernel of one launch, or of none, or a routine of several, which cu_run_launches() runs. t has its operands already. */
-bool cu_put_launches(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t, const cu_written *w, const rt_text *text, int n, const cu_launch *launch);
+bool cu_put_launches(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t, const cu_written *w, const rt_text *text, int n,
+                     const cu_launch *launch);
 tj_status cu_run_launches(const void *self, void *const *buf, rt_run *r);
 void cu_written_text(const char *kernel, const rt_text *types, rt_text *out); /* the program: prelude, types, kernel */
 bool cu_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a);
@@ -159,7 +165,8 @@ cu_along cu_along_axis(const ir_meta *m, int64_t axis); /* the sizes before, of,
 
 /* ---- scatter.c, cumulate.c, search.c, sort.c: their programs, and the kernels in these ---- */
 enum { CU_SCATTERS = 5, CU_CUMULATES = 5, CU_SORTS = 2 };
-extern const lo_routine cu_scatter[CU_SCATTERS], cu_cumulate[CU_CUMULATES], cu_sort[CU_SORTS], cu_searchsorted; /* the first is scatter_add */
+/* the first is scatter_add */
+extern const lo_routine cu_scatter[CU_SCATTERS], cu_cumulate[CU_CUMULATES], cu_sort[CU_SORTS], cu_searchsorted;
 cu_written cu_scatter_text(ir_op op, tj_dtype t, rt_text *out);
 cu_written cu_cumulate_text(ir_op op, int which, tj_dtype t, bool staged, rt_text *out);
 cu_written cu_search_text(tj_dtype t, rt_text *out);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuda: NVIDIA GPUs, as the rest of the library sees them. */
 #ifndef TJ_CODEGEN_CUDA_CUDA_H
 #define TJ_CODEGEN_CUDA_CUDA_H

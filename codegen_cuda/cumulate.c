@@ -1,17 +1,19 @@
+/* SPDX-License-Identifier: MIT */
 /* cumsum, cumprod, cummax, cummin, linear_recurrence: a kernel written by hand, bit for bit the evaluator's. Operands are row-major:
  * [outer, n, inner]. What happens to one element follows the order of the axis, because sums of floats in another order have other bits.
  *
  *   line     the elements along the axis at one outer and one inner index
- *   chunk    a part of a line, which a thread walks alone. Sums and products have chunks of IR_RUNNING elements, as ir/eval.c says. An extreme and a
- *            sum of integers are exact in any order, so their lines are cut where there are few. A recurrence is one chunk
- *   steps    LINES: each chunk by itself. If there are several: CARRY: one thread goes along the ends of the chunks of a line, and makes them
- *            final. JOIN: all other elements are joined with the end of the chunk before theirs. Each is a launch of its own
+ *   chunk    a part of a line, which a thread walks alone. Sums and products have chunks of IR_RUNNING elements, as ir/eval.c says. An
+ * extreme and a sum of integers are exact in any order, so their lines are cut where there are few. A recurrence is one chunk steps LINES:
+ * each chunk by itself. If there are several: CARRY: one thread goes along the ends of the chunks of a line, and makes them final. JOIN:
+ * all other elements are joined with the end of the chunk before theirs. Each is a launch of its own
  *
  *              x   | a  b  c  d | e  f  g  h | i  j ..
  *              LINES a  ab abc abcd  e  ef efg efgh  i ..   CARRY sets the 8th to abcd + efgh, JOIN the 5th to abcd + e, ...
  *
- * A warp takes 32 neighbouring chunks. If inner is large, neighbours are adjacent in memory, and each thread reads its own chunk. Else (`staged`)
- * the warp loads W adjacent elements of each chunk into shared memory, each thread goes along its own W, and the warp stores the results.
+ * A warp takes 32 neighbouring chunks. If inner is large, neighbours are adjacent in memory, and each thread reads its own chunk. Else
+ * (`staged`) the warp loads W adjacent elements of each chunk into shared memory, each thread goes along its own W, and the warp stores the
+ * results.
  *
  *              memory   chunk 0: ........WWWW....   shared   row 0 of 32, W + 1 apart, so that threads use different banks
  *                       chunk 1: ........WWWW....            row 1
@@ -21,15 +23,19 @@
 #include "codegen_cuda/cuda.h"
 #include "ir/tree.h"
 
-enum { WARPS = 4, STEPS = 8, NEAR = 8, CUT = 256, LINES_ENOUGH = 1 << 13, MOST_CHUNKS = 1 << 12 }; /* STEPS: elements that a thread loads at a time; NEAR: an inner size whose rows are whole sectors */
+/* STEPS: elements that a thread loads at a time; NEAR: an inner size whose rows are whole sectors */
+enum { WARPS = 4, STEPS = 8, NEAR = 8, CUT = 256, LINES_ENOUGH = 1 << 13, MOST_CHUNKS = 1 << 12 };
 enum { LINES, CARRY, JOIN, PHASES };
 
-typedef struct sizes { int64_t n, inner, chunk, shift, chunks, count, phase, per_inner, per_chunks, per_rest; } sizes; /* in the order of the struct in the text; shift: if there are several chunks, log2 of their length; count: chunks, lines or elements of the launch; per: the bits of 1 / inner, 1 / chunks, 1 / (n - chunk) */
+/* in the order of the struct in the text; shift: if there are several chunks, log2 of their length; count: chunks, lines or elements of
+ * the launch; per: the bits of 1 / inner, 1 / chunks, 1 / (n - chunk) */
+typedef struct sizes { int64_t n, inner, chunk, shift, chunks, count, phase, per_inner, per_chunks, per_rest; } sizes;
 enum { WORDS = sizeof(sizes) / sizeof(int64_t) };
 
 /* next: element v at i of a line, first of its chunk or not, becomes a part of s; w is the index of s. */
 static const char arguments[] =
-	"struct tj_cumulate_args { TJ_A const T *x; R *y; long long n, inner, chunk, shift, chunks, count, phase; double per_inner, per_chunks, per_rest; unsigned long long units; };\n"
+	"struct tj_cumulate_args { TJ_A const T *x; R *y; long long n, inner, chunk, shift, chunks, count, phase; double per_inner, per_chunks, "
+	"per_rest; unsigned long long units; };\n"
 	"__device__ __forceinline__ void next(T &s, long long &w, T v, T c, long long i, bool first) { if (first) s = v, w = i; else NEXT; }\n"
 	"__device__ __forceinline__ void tj_ends(const tj_cumulate_args &a, const T *x, R *y)\n{\n"
 	"\tR before = y[(a.chunk - 1) * a.inner];\n"
@@ -42,7 +48,8 @@ static const char arguments[] =
 	"\tconst long long row = tj_div(e, a.inner, a.per_inner), j = e - row * a.inner, o = tj_div(row, a.n - a.chunk, a.per_rest);\n"
 	"\tconst long long i = a.chunk + row - o * (a.n - a.chunk), c = i >> a.shift, line = o * a.n * a.inner + j;\n"
 	"\tR *const y = a.y + line;\n"
-	"\tif ((i & (a.chunk - 1)) != a.chunk - 1) y[i * a.inner] = joined(a.x + line, a.inner, y[(c * a.chunk - 1) * a.inner], y[i * a.inner]);\n}\n";
+	"\tif ((i & (a.chunk - 1)) != a.chunk - 1) y[i * a.inner] = joined(a.x + line, a.inner, y[(c * a.chunk - 1) * a.inner], y[i * "
+	"a.inner]);\n}\n";
 
 static const char head[] =
 	"extern \"C\" __global__ void __launch_bounds__(128, 4) tj_cumulate(const __grid_constant__ tj_cumulate_args a)\n{\n"
@@ -71,7 +78,8 @@ static const char alone[] =
 
 /* Items are chunks: [outer, inner, chunks]. Lanes / W rows are loaded by one access of the warp, 8 of them before the first is used. */
 static const char staged_lines[] =
-	"\t\tconst long long line = tj_div(item, a.chunks, a.per_chunks), from = (item - line * a.chunks) * a.chunk, o = tj_div(line, a.inner, a.per_inner);\n"
+	"\t\tconst long long line = tj_div(item, a.chunks, a.per_chunks), from = (item - line * a.chunks) * a.chunk, o = tj_div(line, a.inner, "
+	"a.per_inner);\n"
 	"\t\tconst long long len = !live ? 0 : a.n - from < a.chunk ? a.n - from : a.chunk, mine = lane % W * a.inner;\n"
 	"\t\tlong long at = (o * a.n + from) * a.inner + line - o * a.inner;\n"
 	"\t\tT *const xs = (T *)(tj_shared + warp * own), *const cs = (T *)(tj_shared + warp * own + second);\n"
@@ -114,7 +122,11 @@ static const char *next_of(ir_op op, tj_dtype t)
 	case IR_cumprod: return "s = s * v";
 	case IR_cummax: return "if (v != v || v >= s) s = v, w = i";
 	case IR_cummin: return "if (v != v || v <= s) s = v, w = i";
-	default: return t == TJ_F32 ? "s = fmaf(c, s, v)" : t == TJ_F64 ? "s = fma(c, s, v)" : tj_dtype_size(t) == 8 ? "s = c * s + v" : "s = (T)((unsigned)c * s + v)";
+	default:
+		return t == TJ_F32             ? "s = fmaf(c, s, v)"
+		       : t == TJ_F64           ? "s = fma(c, s, v)"
+		       : tj_dtype_size(t) == 8 ? "s = c * s + v"
+		                               : "s = (T)((unsigned)c * s + v)";
 	}
 }
 
@@ -124,8 +136,12 @@ static const char *join_of(ir_op op, int which)
 	switch (op) {
 	case IR_cumsum: return "before + own";
 	case IR_cumprod: return "before * own";
-	case IR_cummax: return which ? "x[own * step] != x[own * step] || x[own * step] >= x[before * step] ? own : before" : "own != own || own >= before ? own : before";
-	case IR_cummin: return which ? "x[own * step] != x[own * step] || x[own * step] <= x[before * step] ? own : before" : "own != own || own <= before ? own : before";
+	case IR_cummax:
+		return which ? "x[own * step] != x[own * step] || x[own * step] >= x[before * step] ? own : before"
+		             : "own != own || own >= before ? own : before";
+	case IR_cummin:
+		return which ? "x[own * step] != x[own * step] || x[own * step] <= x[before * step] ? own : before"
+		             : "own != own || own <= before ? own : before";
 	default: return "own"; /* it has one chunk */
 	}
 }
@@ -134,7 +150,8 @@ static const char *join_of(ir_op op, int which)
 typedef struct tiles { int w, own, second, result; } tiles;
 static tiles tiles_of(ir_op op, int which, tj_dtype t)
 {
-	const int size = (int)tj_dtype_size(t), w = size > 4 || which ? 16 : 32, x = 32 * (w + 1) * size, y = which ? 32 * (w + 1) * (int)sizeof(int64_t) : 0;
+	const int size = (int)tj_dtype_size(t), w = size > 4 || which ? 16 : 32, x = 32 * (w + 1) * size,
+		  y = which ? 32 * (w + 1) * (int)sizeof(int64_t) : 0;
 	const bool two = op == IR_linear_recurrence;
 	return (tiles){ w, x + (two ? x : 0) + y, two ? x : 0, which ? x : 0 };
 }
@@ -144,16 +161,26 @@ cu_written cu_cumulate_text(ir_op op, int which, tj_dtype t, bool staged, rt_tex
 	const tiles s = tiles_of(op, which, t);
 	rt_text types = { 0 }, kernel = { 0 };
 	const bool two = op == IR_linear_recurrence;
-	rt_putf(&types, "typedef %s T;\ntypedef %s R;\n#define TJ_A %s\n#define SECOND(i) %s\n#define NEXT %s\n#define GIVEN %s\nenum { chunked = %d };\n", type_of(op, t), which ? "long long" : "T",
-	        two ? "const T *a;" : "", two ? "a.a[i]" : "0", next_of(op, t), which ? "w" : "s", !two);
-	if (staged) rt_putf(&types, "enum { W = %d, pitch = W + 1, rows = 32 / W, own = %d, second = %d, result = %d };\n", s.w, s.own, s.second, s.result);
-	rt_putf(&types, "__device__ __forceinline__ R joined(const T *x, long long step, R before, R own) { return (R)(%s); }\n", join_of(op, which));
+	rt_putf(&types,
+	        "typedef %s T;\ntypedef %s R;\n#define TJ_A %s\n#define SECOND(i) %s\n#define NEXT %s\n#define GIVEN %s\nenum { chunked = %d };\n",
+	        type_of(op, t), which ? "long long" : "T", two ? "const T *a;" : "", two ? "a.a[i]" : "0", next_of(op, t),
+	        which ? "w" : "s", !two);
+	if (staged)
+		rt_putf(&types, "enum { W = %d, pitch = W + 1, rows = 32 / W, own = %d, second = %d, result = %d };\n", s.w, s.own,
+		        s.second, s.result);
+	rt_putf(&types, "__device__ __forceinline__ R joined(const T *x, long long step, R before, R own) { return (R)(%s); }\n",
+	        join_of(op, which));
 	rt_putf(&kernel, "%s%s%s", arguments, head, staged ? staged_lines : alone);
 	cu_written_text(rt_str(&kernel), &types, out);
 	out->oom |= kernel.oom;
 	rt_text_free(&types);
 	rt_text_free(&kernel);
-	return (cu_written){ .name = "tj_cumulate", .threads = WARPS * CU_WARP, .units = WARPS, .own = staged ? (size_t)s.own : 0, .operands = two ? 3 : 2, .words = WORDS };
+	return (cu_written){ .name = "tj_cumulate",
+		             .threads = WARPS * CU_WARP,
+		             .units = WARPS,
+		             .own = staged ? (size_t)s.own : 0,
+		             .operands = two ? 3 : 2,
+		             .words = WORDS };
 }
 
 /* ---- the step ---- */
@@ -205,5 +232,9 @@ static void why(const rt_step *t, lo_note *n)
 	n->why = "a thread follows the axis, or a part of it, so the result is that of the CPU";
 }
 
-#define ROUTINE(of) { .op = of, .lacks = cu_lacks, .takes = cu_takes_row_major, .make = make, .code = { cu_run_launches, NULL }, .why = why }
-const lo_routine cu_cumulate[CU_CUMULATES] = { ROUTINE(IR_cumsum), ROUTINE(IR_cumprod), ROUTINE(IR_cummax), ROUTINE(IR_cummin), ROUTINE(IR_linear_recurrence) };
+#define ROUTINE(of) \
+	{ \
+		.op = of, .lacks = cu_lacks, .takes = cu_takes_row_major, .make = make, .code = { cu_run_launches, NULL }, .why = why \
+	}
+const lo_routine cu_cumulate[CU_CUMULATES] = { ROUTINE(IR_cumsum), ROUTINE(IR_cumprod), ROUTINE(IR_cummax), ROUTINE(IR_cummin),
+	                                       ROUTINE(IR_linear_recurrence) };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kernel: the text of a whole kernel: arguments, the walk over units, sections. */
 #include "codegen_cuda/cu.h"
 #include "ir/tree.h"
@@ -41,7 +42,8 @@ bool cu_params_of(const lo_kernel *k, cu_params *p)
 		if (k->ins.v[i].op == LO_NUM && k->ins.v[i].imm >= most) most = (uint32_t)k->ins.v[i].imm + 1;
 	for (uint32_t i = 0; i < most; i++)
 		if (is_used(k, i)) ok &= push(p, RT_CUDA_NUMBER, i);
-	return ok && push(p, RT_CUDA_UNITS, 0) && push(p, RT_CUDA_EACH, 0) && (!k->fault_site.n || push(p, RT_CUDA_LAUNCH, 0)) && push(p, RT_CUDA_FAULT, 0);
+	return ok && push(p, RT_CUDA_UNITS, 0) && push(p, RT_CUDA_EACH, 0) && (!k->fault_site.n || push(p, RT_CUDA_LAUNCH, 0)) &&
+	       push(p, RT_CUDA_FAULT, 0);
 }
 
 static void put_arguments(cu *c, const cu_params *p)
@@ -83,7 +85,8 @@ static bool fits(const lo_kernel *k, const lo_schedule *s)
 	if (k->size.n || units > MOST || (k->reduces && (double)k->red > MOST)) return false;
 	for (uint32_t i = 0; i < k->index.n; i++) {
 		const lo_index *x = &k->index.v[i];
-		double far = (double)(x->offset < 0 ? -x->offset : x->offset) + (x->rcoef < 0 ? -(double)x->rcoef : (double)x->rcoef) * (double)(k->reduces ? k->red : 1);
+		double far = (double)(x->offset < 0 ? -x->offset : x->offset) +
+		             (x->rcoef < 0 ? -(double)x->rcoef : (double)x->rcoef) * (double)(k->reduces ? k->red : 1);
 		for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++) far += fabs((double)x->jump[j].by) * (double)(k->red / x->jump[j].every);
 		for (int d = 0; d < k->ndim; d++) far += (x->coef[d] < 0 ? -(double)x->coef[d] : (double)x->coef[d]) * (double)k->dim[d];
 		if (far > MOST) return false;
@@ -99,7 +102,9 @@ static void instruction(cu *c, uint32_t i)
 	case LO_LOAD: cu_load(c, i); break;
 	case LO_STORE: cu_store(c, i); break;
 	case LO_REDUCE: case LO_PART: cu_acc_update(c, i); break;
-	case LO_FAULT: cu_line(c, "if (%sv%u) tj_fault(a.fault, a.launch, %d);\n", cu_shares(c) ? "live && " : "", in->src[0], (int)in->imm + 1); break;
+	case LO_FAULT:
+		cu_line(c, "if (%sv%u) tj_fault(a.fault, a.launch, %d);\n", cu_shares(c) ? "live && " : "", in->src[0], (int)in->imm + 1);
+		break;
 	default:
 		if (c->used[i]) cu_value(c, i);
 	}
@@ -131,7 +136,10 @@ static bool is_whole(const cu *c)
 }
 
 /* The head of the loop over a thread's elements. The compiler is quicker where it need not find out that a condition is always true. */
-static void put_elements(cu *c, bool all) { cu_line(c, "TJ_UNROLL for (int j = 0; j < %d; j++) %s{\n", c->shape.elems, all ? "" : "if (j < n) "); }
+static void put_elements(cu *c, bool all)
+{
+	cu_line(c, "TJ_UNROLL for (int j = 0; j < %d; j++) %s{\n", c->shape.elems, all ? "" : "if (j < n) ");
+}
 
 /* The loop over a thread's elements, without reductions. */
 static void elements(cu *c)
@@ -174,8 +182,8 @@ static bool widens(const cu *c)
 	return wide && c->shape.walk == CU_COLUMNS && cu_least_load(c->k) < 8;
 }
 
-/* Copies of the body in the loop. More of them have more loads in flight, and take longer to compile, above all those of odd lengths. A kernel whose narrowest tree has
- * half of the lanes of another one takes turns with two accumulators, so it needs two copies. */
+/* Copies of the body in the loop. More of them have more loads in flight, and take longer to compile, above all those of odd lengths. A
+ * kernel whose narrowest tree has half of the lanes of another one takes turns with two accumulators, so it needs two copies. */
 static int unroll_of(const cu *c)
 {
 	enum { COPIES = 16, WORK = 48 };
@@ -317,7 +325,9 @@ static void put_unit(cu *c)
 	for (int i = last; i >= 0; i--) {
 		const bool elems = i == last && !k->reduces;
 		cu_line(c, "const ix dim%d = ", i), cu_size(c, k->dim[i]), rt_puts(c->out, ";\n");
-		if (elems) cu_line(c, "const ix pieces = (dim%d - 1) / %d + 1, e = %s * %d; %s\n", i, c->shape.elems, i ? "w % pieces" : "w", c->shape.elems, i ? "w /= pieces;" : "");
+		if (elems)
+			cu_line(c, "const ix pieces = (dim%d - 1) / %d + 1, e = %s * %d; %s\n", i, c->shape.elems, i ? "w % pieces" : "w",
+			        c->shape.elems, i ? "w /= pieces;" : "");
 		else if (i) cu_line(c, "const ix d%d = w %% dim%d; w /= dim%d;\n", i, i, i);
 		else cu_line(c, "const ix d0 = w;\n");
 	}
@@ -335,7 +345,8 @@ static void put_thread(cu *c)
 		cu_line(c, "char *const own = tj_shared; /* of all units of the block */\n");
 		return;
 	}
-	cu_line(c, "const int lane = threadIdx.x %% %d, who = threadIdx.x / %d, mine = threadIdx.x / 32 %% %d;\n", x->span, x->warps * x->span, x->warps);
+	cu_line(c, "const int lane = threadIdx.x %% %d, who = threadIdx.x / %d, mine = threadIdx.x / 32 %% %d;\n", x->span,
+	        x->warps * x->span, x->warps);
 	cu_line(c, "char *const own = tj_shared + who * a.each;\n");
 }
 
@@ -344,7 +355,8 @@ static void put_units(cu *c)
 {
 	const cu_shape *x = &c->shape;
 	if (x->walk == CU_POINTS) {
-		cu_line(c, "TJ_ROLLED for (ix u = (ix)blockIdx.x * %d + threadIdx.x; u < (ix)a.units; u += (ix)gridDim.x * %d) {\n", x->threads, x->threads);
+		cu_line(c, "TJ_ROLLED for (ix u = (ix)blockIdx.x * %d + threadIdx.x; u < (ix)a.units; u += (ix)gridDim.x * %d) {\n",
+		        x->threads, x->threads);
 		return;
 	}
 	put_thread(c);
@@ -381,13 +393,17 @@ static bool *find_used(const lo_kernel *k)
 	return used;
 }
 
-/* Blocks that an SM must have room for. Rows of any length, in passes: NVRTC would rather spill than use more than 128 registers, unless one
- * block is said to do. Products: while one block waits at a barrier, another one multiplies; those with sums of 8 bytes or many indices need too
- * many registers for two. */
+/* Blocks that an SM must have room for. Rows of any length, in passes: NVRTC would rather spill than use more than 128 registers, unless
+ * one block is said to do. Products: while one block waits at a barrier, another one multiplies; those with sums of 8 bytes or many indices
+ * need too many registers for two. */
 static const char *least_blocks(const cu *c)
 {
 	lo_tiles t;
-	if (c->shape.walk == CU_PRODUCT) return c->narrow && lo_tiles_of(c->k, &t) && t.plain[0] && t.plain[1] && tj_dtype_size((tj_dtype)c->k->ins.v[t.dot].dtype) == 4 ? ", 2" : ", 1";
+	if (c->shape.walk == CU_PRODUCT)
+		return c->narrow && lo_tiles_of(c->k, &t) && t.plain[0] && t.plain[1] &&
+		                       tj_dtype_size((tj_dtype)c->k->ins.v[t.dot].dtype) == 4
+		               ? ", 2"
+		               : ", 1";
 	return c->shape.walk == CU_ROWS && !c->shape.per ? ", 1" : "";
 }
 
@@ -400,7 +416,8 @@ void cu_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *out)
 	put_arguments(&c, &p);
 	rt_vec_free(&p.param);
 	if (!used) return;
-	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d%s) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads, least_blocks(&c), k->name, k->name);
+	cu_line(&c, "extern \"C\" __global__ void __launch_bounds__(%d%s) %s(const __grid_constant__ %s_args a)\n{\n", c.shape.threads,
+	        least_blocks(&c), k->name, k->name);
 	cu_line(&c, "typedef %s ix;\n", c.narrow ? "int" : "long long");
 	put_buffers(&c);
 	if (!k->fault_site.n) cu_line(&c, "if (a.fault && a.fault->first) return; /* earlier work has failed: cells stay as they were */\n");

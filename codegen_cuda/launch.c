@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* launch: steps whose kernels are written by hand (scatter.c, cumulate.c, search.c, sort.c).
  *
  *   text ---- cu_module_of() ---- one kernel ----+---- one launch         a kernel of the plan like any other; graphs have it
  *                                                +---- several launches   a routine that launches them in order. Each has its own sizes
  *
- * The arguments of such a kernel are the addresses of the step's operands, its sizes, the number of units, and, if it looks for faults, the number of the
- * launch and the word for faults. Sizes are never in the text. */
+ * The arguments of such a kernel are the addresses of the step's operands, its sizes, the number of units, and, if it looks for faults, the
+ * number of the launch and the word for faults. Sizes are never in the text. */
 #include "codegen_cuda/cu.h"
 #include "codegen_cuda/cuda.h"
 
@@ -47,7 +48,8 @@ static void put_launch(rt_step *t, const cu_written *w, const cu_launch *l)
 	t->nsize = w->words;
 }
 
-bool cu_put_launches(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t, const cu_written *w, const rt_text *text, int n, const cu_launch *launch)
+bool cu_put_launches(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t, const cu_written *w, const rt_text *text, int n,
+                     const cu_launch *launch)
 {
 	t->name = ir_ops[lo_node(L, s->ref)->op].name;
 	t->device = lo_node(L, s->ref)->device;

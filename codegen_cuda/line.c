@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* line: one line of text, indented by the braces before it. */
 #include "codegen_cuda/cu.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* module: programs of CUDA C that are compiled and loaded, and their kernels. */
 #include "codegen_cuda/cu.h"
 
@@ -33,13 +34,16 @@ void cu_module_keep(cu_module *m, const char *key)
 	if (copy) cu_cache(m, copy);
 }
 
-cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, const rt_cuda_kernel *how, cu_params params, bool *compiled, rt_err *err)
+cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, const rt_cuda_kernel *how, cu_params params, bool *compiled,
+                        rt_err *err)
 {
 	cu_module *m = params.param.n ? cu_cached(cu_number(t), text) : NULL;
 	*compiled = !m;
 	if (!m && params.param.n && (m = cu_module_load(text, cu_number(t), 1, err))) {
 		m->params[0] = params;
-		m->kernel[0] = (rt_cuda_kernel){ .threads = how->threads, .units = how->units, .own = how->own, .nparam = params.param.n, .param = params.param.v };
+		m->kernel[0] = (rt_cuda_kernel){
+			.threads = how->threads, .units = how->units, .own = how->own, .nparam = params.param.n, .param = params.param.v
+		};
 		if (rt_cuda_find(m->gpu, m->module, name, &m->kernel[0], err) == TJ_OK) return cu_module_keep(m, text), m;
 		rt_shared_unref(&m->code);
 		return NULL;

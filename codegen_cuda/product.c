@@ -1,9 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* product: matrix products, in tiles.
  *
- *   loop    %0 = load [0 + 64*d1 + 1*r]           rows of the result: the dimensions that the first operand alone depends on, numbered through
- *           %1 = load [0 + 1*d2 + 30*r ..]        columns: those that the second one alone depends on. Others are batch axes
- *           %2 = reduce dot chain %0 %1
- *   point   store [0 + 30*d1 + 1*d2] ..
+ *   loop    %0 = load [0 + 64*d1 + 1*r]           rows of the result: the dimensions that the first operand alone depends on, numbered
+ * through %1 = load [0 + 1*d2 + 30*r ..]        columns: those that the second one alone depends on. Others are batch axes %2 = reduce dot
+ * chain %0 %1 point   store [0 + 30*d1 + 1*d2] ..
  *
  *                 columns                         A block takes a tile of the result. In each step it reads DEPTH indices of r of both
  *            . . . . . . . . .                    operands into shared memory, one after the other: while it multiplies one half of
@@ -26,8 +26,11 @@ _Static_assert(IR_CHAIN % DEPTH == 0, "a chunk of the chain ends with a step");
 
 /* ---- tiles ---- */
 typedef struct tile { int rows, columns, threads; } tile; /* threads: those side by side in a row of the tile */
-static const tile small[] = { { 128, 64, 16 }, { 64, 64, 16 }, { 32, 32, 16 }, { 16, 64, 32 }, { 64, 16, 8 }, { 16, 256, 64 }, { 256, 16, 4 } }; /* of sums of 4 bytes */
-static const tile wide[] = { { 64, 64, 16 }, { 32, 32, 16 }, { 16, 64, 32 }, { 64, 16, 8 }, { 16, 128, 64 }, { 128, 16, 4 } };                 /* of 8 bytes */
+/* of sums of 4 bytes */
+static const tile small[] = { { 128, 64, 16 }, { 64, 64, 16 },  { 32, 32, 16 }, { 16, 64, 32 },
+	                      { 64, 16, 8 },   { 16, 256, 64 }, { 256, 16, 4 } };
+/* of 8 bytes */
+static const tile wide[] = { { 64, 64, 16 }, { 32, 32, 16 }, { 16, 64, 32 }, { 64, 16, 8 }, { 16, 128, 64 }, { 128, 16, 4 } };
 
 static int down(const tile *t) { return t->rows * t->threads / CU_THREADS; }
 static int across(const tile *t) { return t->columns / t->threads; }
@@ -71,7 +74,8 @@ typedef struct operand {     /* in shared memory */
 	int each;                /* elements that a thread reads in a step */
 	bool along;              /* neighbouring threads read neighbouring indices of r, not of the rows or columns */
 	int places;              /* rows or columns that a thread reads from, and whose indices it keeps */
-	int evenly;              /* along: the dimension of the rows or columns, if there is but one: a thread keeps one index, and others are steps from there; else -1 */
+	int evenly; /* along: the dimension of the rows or columns, if there is but one: a thread keeps one index, and others are steps from
+	               there; else -1 */
 	uint64_t dims;
 } operand;
 
@@ -165,8 +169,8 @@ static bool is_load(const cu *c, const product *p, int side, uint32_t i)
 	return lo_needed(&p->x.needs[side], i) && c->k->ins.v[i].op == LO_LOAD;
 }
 
-/* p<side>_<i>: the index of load i without its part in r, at each place of the thread. Places beyond the end are those of the last one, or are
- * not read (evenly). */
+/* p<side>_<i>: the index of load i without its part in r, at each place of the thread. Places beyond the end are those of the last one, or
+ * are not read (evenly). */
 static void put_bases(cu *c, const product *p, int side)
 {
 	const operand *o = &p->side[side];
@@ -302,14 +306,15 @@ static void put_results(cu *c, const product *p, void (*instruction)(cu *c, uint
 	const tile *t = p->tile;
 	const char *type = type_of(p->t);
 	cu_line(c, "%s *const all = (%s *)tj_shared;\n", type, type);
-	cu_line(c, "TJ_UNROLL for (int i = 0; i < %d; i++) tj_store<true>(all + (ty * %d + i) * %d + tx * %d, %s[i], %d);\n", down(t), down(t), t->columns, across(t),
-	        rt_is_float(p->t) ? "total" : "sum", across(t));
+	cu_line(c, "TJ_UNROLL for (int i = 0; i < %d; i++) tj_store<true>(all + (ty * %d + i) * %d + tx * %d, %s[i], %d);\n", down(t),
+	        down(t), t->columns, across(t), rt_is_float(p->t) ? "total" : "sum", across(t));
 	cu_line(c, "__syncthreads();\n");
 	cu_line(c, "const ix column = column0 + threadIdx.x %% %d;\n", t->columns);
 	cu_line(c, "if (column < columns) {\n");
 	cu_line(c, "ix w = column;\n");
 	put_dims(c, p->x.columns);
-	cu_line(c, "TJ_ROLLED for (int i = threadIdx.x / %d; i < %d && row0 + i < rows; i += %d) {\n", t->columns, t->rows, CU_THREADS / t->columns);
+	cu_line(c, "TJ_ROLLED for (int i = threadIdx.x / %d; i < %d && row0 + i < rows; i += %d) {\n", t->columns, t->rows,
+	        CU_THREADS / t->columns);
 	cu_line(c, "ix w = row0 + i;\n");
 	put_dims(c, p->x.rows);
 	cu_line(c, "const %s v%u = all[i * %d + threadIdx.x %% %d];\n", cu_type(p->t), p->x.dot, t->columns, t->columns);

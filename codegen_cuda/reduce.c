@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* reduce: accumulators in the fixed order of ir/tree.c, by the functions of prelude.c.
  *
  * Each thread has lanes of the tree of its own: a<i>[s * elems + j] is lane s * step + elems * (thread of the warp) + j. f<i> combines two.
- * Complete chunks go to a stack k<i>, where equal blocks of 2^k chunks are combined, as a binary counter m<i> carries. At the end of the row
- * the blocks of each warp are folded, then those of the warps (each has 2^k chunks), then the lanes are halved by shuffles. A thread that
- * goes down a column has one lane.
+ * Complete chunks go to a stack k<i>, where equal blocks of 2^k chunks are combined, as a binary counter m<i> carries. At the end of the
+ * row the blocks of each warp are folded, then those of the warps (each has 2^k chunks), then the lanes are halved by shuffles. A thread
+ * that goes down a column has one lane.
  *
  * Absent elements count as the identity (-0.0 for sums), which changes no bits. Searches and integers need no order: each thread
  * has one value. A search has its index beside it, i<i>; the two results of one search (argmax and atmax) have one accumulator. */
@@ -26,7 +27,9 @@ static uint32_t first_search(const cu *c, uint32_t i)
 	const lo_ins *in = &c->k->ins.v[i];
 	for (uint32_t j = c->at->first; j < i; j++) {
 		const lo_ins *x = &c->k->ins.v[j];
-		if (x->op == in->op && x->imm >= LO_RED_ARGMAX && in->imm >= LO_RED_ARGMAX && x->src[0] == in->src[0] && is_upward(x) == is_upward(in)) return j;
+		if (x->op == in->op && x->imm >= LO_RED_ARGMAX && in->imm >= LO_RED_ARGMAX && x->src[0] == in->src[0] &&
+		    is_upward(x) == is_upward(in))
+			return j;
 	}
 	return i;
 }
@@ -34,7 +37,14 @@ static uint32_t first_search(const cu *c, uint32_t i)
 static acc acc_of(const cu *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
-	acc a = { .ins = i, .i = first_search(c, i), .t = (tj_dtype)c->k->ins.v[in->src[0]].dtype, .red = (lo_red)in->imm, .search = in->imm >= LO_RED_ARGMAX, .part = in->op == LO_PART, .sets = 1, .elems = 1 };
+	acc a = { .ins = i,
+		  .i = first_search(c, i),
+		  .t = (tj_dtype)c->k->ins.v[in->src[0]].dtype,
+		  .red = (lo_red)in->imm,
+		  .search = in->imm >= LO_RED_ARGMAX,
+		  .part = in->op == LO_PART,
+		  .sets = 1,
+		  .elems = 1 };
 	a.chunk = cu_chunk_of(c->k, in);
 	a.ordered = a.chunk != 0;
 	if (!a.ordered || c->shape.walk != CU_ROWS) return a;
@@ -155,7 +165,8 @@ void cu_acc_flush(cu *c)
 }
 
 /* ---- the end of a pass ---- */
-/* The thread's place among the slots of a warp, and the bytes of shared memory that a unit has of each kind; all columns of a block share theirs. */
+/* The thread's place among the slots of a warp, and the bytes of shared memory that a unit has of each kind; all columns of a block share
+ * theirs. */
 static const char *slot(const cu *c) { return c->shape.walk == CU_ROWS ? "lane" : "who"; }
 static size_t all_units(const cu *c, size_t bytes) { return c->shape.walk == CU_ROWS ? bytes : bytes * (size_t)c->shape.units; }
 
@@ -170,7 +181,9 @@ static size_t stack_at(const cu *c, const acc *a)
 static void fold(cu *c, const acc *a)
 {
 	if (levels(c, a)) cu_line(c, "tj_fold(k%u, m%u, a%u, f%u);\n", a->i, a->i, a->i, a->i);
-	if (c->shape.warps > 1) cu_line(c, "tj_join<%d, %d>(a%u, (%s *)own, mine, %s, f%u);\n", c->shape.warps, c->shape.span, a->i, cu_type(a->t), slot(c), a->i);
+	if (c->shape.warps > 1)
+		cu_line(c, "tj_join<%d, %d>(a%u, (%s *)own, mine, %s, f%u);\n", c->shape.warps, c->shape.span, a->i, cu_type(a->t), slot(c),
+		        a->i);
 }
 
 void cu_acc_pass(cu *c)
@@ -180,12 +193,14 @@ void cu_acc_pass(cu *c)
 		fold(c, &a);
 		if (c->shape.per) continue;
 		cu_line(c, "if (passes) {\n");
-		cu_line(c, "if (mine == 0) tj_push<%d>(a%u, (%s *)(own + %zu), %s, pass, none%u, f%u);\n", c->shape.span, a.i, cu_type(a.t), stack_at(c, &a), slot(c), a.i, a.i);
+		cu_line(c, "if (mine == 0) tj_push<%d>(a%u, (%s *)(own + %zu), %s, pass, none%u, f%u);\n", c->shape.span, a.i, cu_type(a.t),
+		        stack_at(c, &a), slot(c), a.i, a.i);
 		cu_line(c, "else tj_fill(a%u, none%u);\n", a.i, a.i);
 		cu_line(c, "m%u = 0;\n", a.i);
 		cu_line(c, "}\n");
-		cu_line(c, "if (passes && mine == 0 && first + per * %d >= chunks) tj_pop<%d>(a%u, (const %s *)(own + %zu), %s, pass + 1, f%u);\n", c->shape.warps, c->shape.span, a.i, cu_type(a.t),
-		        stack_at(c, &a), slot(c), a.i);
+		cu_line(c,
+		        "if (passes && mine == 0 && first + per * %d >= chunks) tj_pop<%d>(a%u, (const %s *)(own + %zu), %s, pass + 1, f%u);\n",
+		        c->shape.warps, c->shape.span, a.i, cu_type(a.t), stack_at(c, &a), slot(c), a.i);
 	}
 	if (!c->shape.per) cu_line(c, "pass++;\n");
 }
@@ -225,7 +240,8 @@ static void gather(cu *c, const acc *a)
 static void halve(cu *c, const acc *a)
 {
 	for (int n = a->sets / 2; n >= 1; n /= 2)
-		cu_line(c, "TJ_UNROLL for (int j = 0; j < %d; j++) a%u[j] = f%u(a%u[j], a%u[j + %d]);\n", n * a->elems, a->i, a->i, a->i, a->i, n * a->elems);
+		cu_line(c, "TJ_UNROLL for (int j = 0; j < %d; j++) a%u[j] = f%u(a%u[j], a%u[j + %d]);\n", n * a->elems, a->i, a->i, a->i,
+		        a->i, n * a->elems);
 	cu_line(c, "a%u[0] = tj_halve<%d, %d>(a%u, f%u);\n", a->i, c->shape.span, a->elems, a->i, a->i);
 }
 

@@ -1,5 +1,6 @@
-/* scatter_add and its like: a kernel written by hand, bit for bit the evaluator's: what happens to one element follows the order of the index,
- * without atomics.
+/* SPDX-License-Identifier: MIT */
+/* scatter_add and its like: a kernel written by hand, bit for bit the evaluator's: what happens to one element follows the order of the
+ * index, without atomics.
  *
  *   columns   all axes of the result but the scattered one. Columns do not share elements. A block takes up to 256 adjacent ones
  *   slots     the places along the scattered axis. A block takes a range of them, and keeps columns times slots in shared memory
@@ -63,7 +64,8 @@ static const char kernel[] =
 	"\t\t\t\t__syncthreads();\n"
 	"\t\t\t\tfor (int q = 0; q < 8; q++) for (unsigned m = hits[q]; m; m &= m - 1) {\n"
 	"\t\t\t\t\tconst int j = q * 32 + __ffs((int)m) - 1, v = place[j];\n"
-	"\t\t\t\t\tif (inside && (v & (groups - 1)) == g) sum[v << shift | w] = joined(sum[v << shift | w], shift ? a.src[src + (n0 + j) * a.src_step] : held[j]);\n"
+	"\t\t\t\t\tif (inside && (v & (groups - 1)) == g) sum[v << shift | w] = joined(sum[v << shift | w], shift ? a.src[src + (n0 + j) * "
+	"a.src_step] : held[j]);\n"
 	"\t\t\t\t}\n\t\t\t}\n"
 	"\t\t} else if (inside) _Pragma(\"unroll 4\") for (long long n = 0; n < a.n; n++) {\n"
 	"\t\t\tconst long long at = a.index[index + n * a.index_step];\n"
@@ -207,4 +209,5 @@ static void why(const rt_step *t, lo_note *n)
 }
 
 #define SCATTER(name) { .op = IR_##name, .lacks = cu_lacks, .takes = takes, .make = make, .why = why }
-const lo_routine cu_scatter[CU_SCATTERS] = { SCATTER(scatter_add), SCATTER(scatter), SCATTER(scatter_prod), SCATTER(scatter_amax), SCATTER(scatter_amin) };
+const lo_routine cu_scatter[CU_SCATTERS] = { SCATTER(scatter_add), SCATTER(scatter), SCATTER(scatter_prod), SCATTER(scatter_amax),
+	                                     SCATTER(scatter_amin) };

@@ -1,5 +1,6 @@
-/* searchsorted: a kernel written by hand. A thread takes a value and bisects its row of `sorted`, as ir/eval.c does, so that values that are not sorted have the
- * same answer. Operands are row-major: sorted [outer or 1, n], values [outer, m]. NaN counts as largest.
+/* SPDX-License-Identifier: MIT */
+/* searchsorted: a kernel written by hand. A thread takes a value and bisects its row of `sorted`, as ir/eval.c does, so that values that
+ * are not sorted have the same answer. Operands are row-major: sorted [outer or 1, n], values [outer, m]. NaN counts as largest.
  *
  *   sorted   row of value i: i / m, or the only one      |  1  3  3  7  NaN |
  *   values   i                                              3             left: 1, right: 3
@@ -8,7 +9,8 @@
 #include "codegen_cuda/cu.h"
 #include "codegen_cuda/cuda.h"
 
-typedef struct sizes { int64_t n, m, own, right, count; } sizes; /* in the order of the struct in the text. own: elements from one row of sorted to the next, or 0 */
+/* in the order of the struct in the text. own: elements from one row of sorted to the next, or 0 */
+typedef struct sizes { int64_t n, m, own, right, count; } sizes;
 enum { SORTED, VALUES, OUT, OPERANDS };
 enum { WORDS = sizeof(sizes) / sizeof(int64_t) };
 
@@ -29,7 +31,11 @@ static const char kernel[] =
 cu_written cu_search_text(tj_dtype t, rt_text *out)
 {
 	rt_text types = { 0 };
-	rt_putf(&types, "typedef %s T;\n#define VALUE(x) %s\n", cu_memory(t), t == TJ_F16 ? "tj_from_f16(x)" : t == TJ_BF16 ? "tj_from_bf16(x)" : t == TJ_BOOL ? "(x != 0)" : "x");
+	rt_putf(&types, "typedef %s T;\n#define VALUE(x) %s\n", cu_memory(t),
+	        t == TJ_F16    ? "tj_from_f16(x)"
+	        : t == TJ_BF16 ? "tj_from_bf16(x)"
+	        : t == TJ_BOOL ? "(x != 0)"
+	                       : "x");
 	cu_written_text(kernel, &types, out);
 	rt_text_free(&types);
 	return (cu_written){ .name = "tj_searchsorted", .threads = CU_THREADS, .units = CU_THREADS, .operands = OPERANDS, .words = WORDS };
@@ -41,7 +47,10 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	if (!z || !lo_put_operands(L, p, s, t)) return false;
 	const lo_call *e = t->self;
 	const ir_meta *from = &e->src[SORTED].meta, *v = &e->src[VALUES].meta;
-	*z = (sizes){ .n = from->dim[from->rank - 1], .m = v->rank ? v->dim[v->rank - 1] : 1, .right = e->attr[0] != 0, .count = ir_numel(L->g, s->ref) };
+	*z = (sizes){ .n = from->dim[from->rank - 1],
+		      .m = v->rank ? v->dim[v->rank - 1] : 1,
+		      .right = e->attr[0] != 0,
+		      .count = ir_numel(L->g, s->ref) };
 	z->own = from->rank > 1 ? z->n : 0;
 	t->moved = cu_bytes_of(e);
 	rt_text text = { 0 };

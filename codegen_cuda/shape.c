@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* shape: how many threads share a unit of a kernel, and what each of them takes. */
 #include "codegen_cuda/cu.h"
 #include "ir/tree.h"
@@ -44,7 +45,8 @@ static void share_chunks(cu_shape *x, int64_t red)
 	if ((int64_t)x->per * x->warps < chunks) x->per = 0;
 }
 
-/* A row that is shorter than a row of lanes takes some threads of a warp; each has `elems` lanes, and the halving needs at least so many. */
+/* A row that is shorter than a row of lanes takes some threads of a warp; each has `elems` lanes, and the halving needs at least so many.
+ */
 static void share_warp(cu_shape *x, int64_t red)
 {
 	while (x->span > x->elems && red * 2 <= (int64_t)x->span * x->elems) x->span /= 2;
@@ -84,7 +86,8 @@ static uint32_t place_of(const lo_kernel *k, const cu_shape *x, uint32_t i, uint
 	const lo_section *s = &k->section.v[last - 1];
 	for (uint32_t n = s->first; n < s->first + s->count; n++) {
 		const lo_ins *in = &k->ins.v[n];
-		bool taken = in->op != LO_STORE || k->buf.v[in->buf].role != LO_KEPT || tj_dtype_size((tj_dtype)in->dtype) != tj_dtype_size((tj_dtype)k->ins.v[i].dtype);
+		bool taken = in->op != LO_STORE || k->buf.v[in->buf].role != LO_KEPT ||
+		             tj_dtype_size((tj_dtype)in->dtype) != tj_dtype_size((tj_dtype)k->ins.v[i].dtype);
 		for (int h = 0; h < x->nheld; h++) taken |= x->held[h].kept == in->buf;
 		if (!taken) return in->buf;
 	}
@@ -205,11 +208,13 @@ int64_t cu_least_load(const lo_kernel *k)
 {
 	int64_t size = sizeof(double);
 	for (uint32_t i = 0; i < k->ins.n; i++)
-		if (k->ins.v[i].op == LO_LOAD && (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype) < size) size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype);
+		if (k->ins.v[i].op == LO_LOAD && (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype) < size)
+			size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[i].dtype);
 	return size;
 }
 
-/* Few columns of many rows: a warp reads a sector of memory of each of several rows, so there are more blocks and more threads to a column. */
+/* Few columns of many rows: a warp reads a sector of memory of each of several rows, so there are more blocks and more threads to a column.
+ */
 static void narrow(const lo_kernel *k, const lo_schedule *s, int64_t red, cu_shape *x)
 {
 	enum { BLOCKS = 264 };

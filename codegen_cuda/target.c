@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* target: NVIDIA GPUs as lowering sees them. The figures are estimates for an H200; none was measured. */
 #include "codegen_cuda/cu.h"
 #include "ir/tree.h"
@@ -27,7 +28,8 @@ static int64_t part_of_rows(const lo_target *t, const lo_kernel *k, int64_t lane
 	return chunk * chunks;
 }
 
-/* Without parts, a block goes down a sector of each row, as fast as an SM reads. With them, all SMs read, and a second kernel is launched. */
+/* Without parts, a block goes down a sector of each row, as fast as an SM reads. With them, all SMs read, and a second kernel is launched.
+ */
 static bool parts_pay(const lo_kernel *k, int64_t columns)
 {
 	enum { SM = 40, GPU = 4000, LAUNCH = 2500 }; /* bytes a ns; ns */
@@ -75,15 +77,51 @@ void cu_fit_target(lo_target *t, int arch)
 	t->kept_bytes = t->shared_bytes = shared_of(arch) - CU_RESERVED;
 }
 
-static const lo_routine *const library[] = { &lo_gpu_matmul, &cu_scatter[0], &cu_scatter[1], &cu_scatter[2], &cu_scatter[3], &cu_scatter[4],
-	                                          &cu_cumulate[0], &cu_cumulate[1], &cu_cumulate[2], &cu_cumulate[3], &cu_cumulate[4], &cu_sort[0], &cu_sort[1], &cu_searchsorted, NULL };
+static const lo_routine *const library[] = { &lo_gpu_matmul,  &cu_scatter[0],  &cu_scatter[1],  &cu_scatter[2],   &cu_scatter[3],
+	                                     &cu_scatter[4],  &cu_cumulate[0], &cu_cumulate[1], &cu_cumulate[2],  &cu_cumulate[3],
+	                                     &cu_cumulate[4], &cu_sort[0],     &cu_sort[1],     &cu_searchsorted, NULL };
 
 const lo_target cu_model = {
-	.name = "cuda", .backend = "cuda", .library = library,
-	.weight = 160, .members = 64, .redundant = 8, .few_rows = 256, .long_row = 1 << 17, .split_row = 1 << 15,
-	.few_columns = 1024, .split_column = 3 << 10, .splits_searches = true, .far_step = 8, .transposed = 1 << 16,
-	.kept_rows = 1, .unit_bytes = 16, .unit_ns = 1, .lanes = 1, .tile_rows = 32,
+	.name = "cuda",
+	.backend = "cuda",
+	.library = library,
+	.weight = 160,
+	.members = 64,
+	.redundant = 8,
+	.few_rows = 256,
+	.long_row = 1 << 17,
+	.split_row = 1 << 15,
+	.few_columns = 1024,
+	.split_column = 3 << 10,
+	.splits_searches = true,
+	.far_step = 8,
+	.transposed = 1 << 16,
+	.kept_rows = 1,
+	.unit_bytes = 16,
+	.unit_ns = 1,
+	.lanes = 1,
+	.tile_rows = 32,
 	.flat_tiles = true,
-	.op_ns = 0.0001, .byte_ns = 0.0003, .same_ns = 0.0001, .far_ns = 0.01, .fma_ns = 0.00004, .parts = 512, .least_chunks = 4, .most_chunks = 64, .join_ns = 1, .lane_ns = 1,
-	.strip_elems = INT64_MAX, .far_elems = INT64_MAX, .far_bytes = INT64_MAX, .again_after = 1, .stored_after = 3, .again_work = 24, .vec = lo_vec_of_tree, .keep = keep, .units = units, .tiles = cu_tile_units, .part = part, .moved = cu_moved,
+	.op_ns = 0.0001,
+	.byte_ns = 0.0003,
+	.same_ns = 0.0001,
+	.far_ns = 0.01,
+	.fma_ns = 0.00004,
+	.parts = 512,
+	.least_chunks = 4,
+	.most_chunks = 64,
+	.join_ns = 1,
+	.lane_ns = 1,
+	.strip_elems = INT64_MAX,
+	.far_elems = INT64_MAX,
+	.far_bytes = INT64_MAX,
+	.again_after = 1,
+	.stored_after = 3,
+	.again_work = 24,
+	.vec = lo_vec_of_tree,
+	.keep = keep,
+	.units = units,
+	.tiles = cu_tile_units,
+	.part = part,
+	.moved = cu_moved,
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tile: kernels that read some buffers along one dimension and write along another.
  *
  *   load [0 + 1*d0 + 1000*d1]   store [0 + 2000*d0 + 1*d1]          d0: the side dimension of the loads that go through a tile

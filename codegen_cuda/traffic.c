@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* traffic: how many bytes a kernel moves between the memory of the GPU and its chip.
  *
  * Counted are the elements that each loop reads and writes, each once: caches hold an element for the other units and instructions that
@@ -29,7 +30,9 @@ static bool is_repeated(const lo_kernel *k, const lo_section *s, uint32_t i)
 	const lo_ins *in = &k->ins.v[i];
 	for (uint32_t j = s->first; j < i; j++) {
 		const lo_ins *x = &k->ins.v[j];
-		if (x->op == in->op && x->buf == in->buf && x->dyn == in->dyn && x->dyn_stride == in->dyn_stride && !memcmp(&k->index.v[x->index], &k->index.v[in->index], sizeof(lo_index))) return true;
+		if (x->op == in->op && x->buf == in->buf && x->dyn == in->dyn && x->dyn_stride == in->dyn_stride &&
+		    !memcmp(&k->index.v[x->index], &k->index.v[in->index], sizeof(lo_index)))
+			return true;
 	}
 	return false;
 }

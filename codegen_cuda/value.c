@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* value: constants, numbers, indices and the primitives of ir/prims.def, as lines of CUDA C. Value i is the constant v<i>. */
 #include "codegen_cuda/cu.h"
 
@@ -75,7 +76,10 @@ static void convert(cu *c, tj_dtype from, tj_dtype to, const char *v)
 
 static void bitcast(cu *c, tj_dtype to, const char *v)
 {
-	const char *const name[] = { [TJ_F32] = "__int_as_float", [TJ_F64] = "__longlong_as_double", [TJ_I32] = "__float_as_int", [TJ_I64] = "__double_as_longlong" };
+	const char *const name[] = { [TJ_F32] = "__int_as_float",
+		                     [TJ_F64] = "__longlong_as_double",
+		                     [TJ_I32] = "__float_as_int",
+		                     [TJ_I64] = "__double_as_longlong" };
 	rt_putf(c->out, "%s(%s)", name[to], v);
 }
 

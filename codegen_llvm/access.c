@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* access: loads, stores and faults.
  *
  * Each access has a base address per unit; a loop adds the term of r. Adjacent lanes are one vector load or store, masked in

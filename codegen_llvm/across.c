@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* across: tiles of few rows against columns whose steps of r are adjacent in memory (B stored [n,k]).
  *
  * Lanes must be columns, because each sum is a chain along r. For few rows it takes longer to store transposed columns than to multiply
@@ -7,8 +8,8 @@
  *   column 1   r r r r   =>   step 1   c c c c        sum of row i += x[i][step] * c c c c
  *
  * All of r is walked before the next panel, because memory is read fastest so: chunk by chunk, with 1 KiB of each column at a time,
- * 1 x 4096 x 4096 takes 1.5 times as long. From memory a panel has 16 columns, as many as the processor follows as streams. From the caches it
- * has more where rows are few, because the chain of multiply-adds of one vector takes at least twice as long as its shuffles.
+ * 1 x 4096 x 4096 takes 1.5 times as long. From memory a panel has 16 columns, as many as the processor follows as streams. From the caches
+ * it has more where rows are few, because the chain of multiply-adds of one vector takes at least twice as long as its shuffles.
  *
  * A last panel that lacks columns begins further left; the sums of its first columns are then not stored. If all columns are fewer than a
  * panel has, the last one stands for those that are absent. */
@@ -56,7 +57,10 @@ static void square(cg *c, tile *t, int v, cg_str k, int more, const cg_str *mask
 	addresses(c, t, v * w, w, k, at);
 	for (int i = 0; i < w; i++)
 		step[i] = cg_columns(c, cg_elem(c, t->from, at[i], cg_int(more)),
-		                     (cg_at){ .along_r = true, .item = cg_int(column_of(c, v * w + i)), .k = more ? cg_op(c, "add", k, cg_int(more)) : k, .mask = mask });
+		                     (cg_at){ .along_r = true,
+		                              .item = cg_int(column_of(c, v * w + i)),
+		                              .k = more ? cg_op(c, "add", k, cg_int(more)) : k,
+		                              .mask = mask });
 	cg_turn_square(c, c->product->t, w, step);
 }
 
@@ -70,8 +74,8 @@ static cg_str join(cg *c, tj_dtype t, int n, cg_str low, cg_str high)
 	return r;
 }
 
-/* As square(), with half as many steps as columns, for floats and 256 bits. Columns join as they are loaded, which takes no shuffle, and half as many
- * vectors need registers:
+/* As square(), with half as many steps as columns, for floats and 256 bits. Columns join as they are loaded, which takes no shuffle, and
+ * half as many vectors need registers:
  *
  *   columns 0, 4    r r r r | r r r r       step 0    c c c c | c c c c
  *   columns 1, 5    r r r r | r r r r   =>  step 1    c c c c | c c c c */
@@ -81,7 +85,8 @@ static void half_square(cg *c, tile *t, int v, cg_str k, int more, cg_str *step)
 	cg_str at[MOST_COLUMNS];
 	hide_strides(c, t);
 	addresses(c, t, v * 2 * n, 2 * n, k, at);
-	for (int i = 0; i < n; i++) step[i] = join(c, t->from, n, cg_elem(c, t->from, at[i], cg_int(more)), cg_elem(c, t->from, at[n + i], cg_int(more)));
+	for (int i = 0; i < n; i++)
+		step[i] = join(c, t->from, n, cg_elem(c, t->from, at[i], cg_int(more)), cg_elem(c, t->from, at[n + i], cg_int(more)));
 	cg_turn_groups(c, t->from, 2 * n, n, step);
 }
 
@@ -97,10 +102,12 @@ static void multiply(cg *c, const tile *t, int v, cg_str k, int more, cg_str y, 
 }
 
 /* Phis of all sums at the head of a loop. */
-static void join_sums(cg *c, const tile *t, rt_text *to, const char *name, const cg_str *from, cg_str from_label, const cg_str *next, cg_str next_label)
+static void join_sums(cg *c, const tile *t, rt_text *to, const char *name, const cg_str *from, cg_str from_label, const cg_str *next,
+                      cg_str next_label)
 {
 	for (int i = 0; i < t->sums; i++)
-		rt_putf(to, "  %%%s%d = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", name, i, cg_type(c->product->t, c->product->w).s, from[i].s, from_label.s, next[i].s, next_label.s);
+		rt_putf(to, "  %%%s%d = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", name, i, cg_type(c->product->t, c->product->w).s, from[i].s,
+		        from_label.s, next[i].s, next_label.s);
 }
 
 static void name_sums(const tile *t, const char *name, cg_str *sum)
@@ -138,13 +145,16 @@ static void put_squares(cg *c, tile *t, cg_str from, cg_str to, bool ask)
 			for (int i = 0; i < t->steps; i++) multiply(c, t, v, k, q * t->steps + i, step[i], sum);
 		}
 	c->out = text;
-	for (int i = 0; i < CG_STRIDES; i++) rt_putf(text, "  %%stride%d = phi i64 [ %s, %%%s ], [ %s, %%squares ]\n", i, first[i].s, before.s, t->stride[i].s);
+	for (int i = 0; i < CG_STRIDES; i++)
+		rt_putf(text, "  %%stride%d = phi i64 [ %s, %%%s ], [ %s, %%squares ]\n", i, first[i].s, before.s, t->stride[i].s);
 	join_sums(c, t, text, "s", zero, before, sum, cg_fmt("squares"));
 	rt_puts(text, rt_str(&body));
 	c->oom |= body.oom;
 	rt_text_free(&body);
 	memcpy(t->stride, first, sizeof first);
-	rt_putf(text, "  %%k.next = add i64 %%k, %d\n  %%more = icmp slt i64 %%k.next, %s\n  br i1 %%more, label %%squares, label %%rest\nrest:\n", t->squares * t->steps, to.s);
+	rt_putf(text,
+	        "  %%k.next = add i64 %%k, %d\n  %%more = icmp slt i64 %%k.next, %s\n  br i1 %%more, label %%squares, label %%rest\nrest:\n",
+	        t->squares * t->steps, to.s);
 	join_sums(c, t, text, "r", zero, before, sum, cg_fmt("squares"));
 	c->block_label = cg_fmt("rest");
 }
@@ -163,7 +173,8 @@ static void put_rest(cg *c, tile *t, cg_str from, cg_str to)
 	rt_putf(c->out, "  br i1 %s, label %%part, label %%over\npart:\n", cg_cmp(c, "sgt", there, cg_int(0)).s);
 	for (int v = 0; v < t->vecs; v++) {
 		square(c, t, v, k, 0, &mask, step);
-		for (int s = 0; s < p->w; s++) cg_write(c, p->t, p->w, step[s], cg_elem(c, p->t, cg_fmt("%%steps"), cg_int((int64_t)(s * t->vecs + v) * p->w)));
+		for (int s = 0; s < p->w; s++)
+			cg_write(c, p->t, p->w, step[s], cg_elem(c, p->t, cg_fmt("%%steps"), cg_int((int64_t)(s * t->vecs + v) * p->w)));
 	}
 	const cg_str n = cg_least(c, there, cg_int(p->w));
 	name_sums(t, "l", sum);
@@ -171,11 +182,15 @@ static void put_rest(cg *c, tile *t, cg_str from, cg_str to)
 	join_sums(c, t, c->out, "e", sum, cg_fmt("part"), next, cg_fmt("single"));
 	name_sums(t, "e", sum);
 	for (int v = 0; v < t->vecs; v++) {
-		cg_str at = cg_elem(c, p->t, cg_fmt("%%steps"), cg_op(c, "mul", cg_op(c, "add", cg_op(c, "mul", i, cg_int(t->vecs)), cg_int(v)), cg_int(p->w)));
+		cg_str at = cg_elem(c, p->t, cg_fmt("%%steps"),
+		                    cg_op(c, "mul", cg_op(c, "add", cg_op(c, "mul", i, cg_int(t->vecs)), cg_int(v)), cg_int(p->w)));
 		multiply(c, t, v, cg_op(c, "add", k, i), 0, cg_read(c, p->t, p->w, at), sum);
 	}
-	for (int s = 0; s < t->sums; s++) rt_putf(c->out, "  %s = bitcast %s %s to %s\n", next[s].s, cg_type(p->t, p->w).s, sum[s].s, cg_type(p->t, p->w).s);
-	rt_putf(c->out, "  %s.next = add i64 %s, 1\n  %s.more = icmp slt i64 %s.next, %s\n  br i1 %s.more, label %%single, label %%left.next\n", i.s, i.s, i.s, i.s, n.s, i.s);
+	for (int s = 0; s < t->sums; s++)
+		rt_putf(c->out, "  %s = bitcast %s %s to %s\n", next[s].s, cg_type(p->t, p->w).s, sum[s].s, cg_type(p->t, p->w).s);
+	rt_putf(c->out,
+	        "  %s.next = add i64 %s, 1\n  %s.more = icmp slt i64 %s.next, %s\n  br i1 %s.more, label %%single, label %%left.next\n",
+	        i.s, i.s, i.s, i.s, n.s, i.s);
 	rt_putf(c->out, "left.next:\n  %s.next = add i64 %s, %d\n  br label %%left\nover:\n", k.s, k.s, p->w);
 	c->block_label = cg_fmt("over");
 }
@@ -206,7 +221,8 @@ static void put_entry(cg *c, tile *t, bool even)
 	const struct cg_product *p = c->product;
 	const cg_str bytes = cg_op(c, "mul", cg_fmt("%%step"), cg_int((int64_t)tj_dtype_size(t->from)));
 	cg_strides(c, bytes, t->stride);
-	for (int i = 0; i * CG_MULTIPLES < p->width; i++) t->base[i] = i ? cg_elem(c, TJ_I8, cg_fmt("%%y"), cg_op(c, "mul", bytes, cg_int(CG_MULTIPLES * i))) : cg_fmt("%%y");
+	for (int i = 0; i * CG_MULTIPLES < p->width; i++)
+		t->base[i] = i ? cg_elem(c, TJ_I8, cg_fmt("%%y"), cg_op(c, "mul", bytes, cg_int(CG_MULTIPLES * i))) : cg_fmt("%%y");
 	rt_putf(c->out, "  %%next = getelementptr i8, ptr %%y, i64 %s\n", cg_op(c, "mul", bytes, cg_int(p->width)).s);
 	for (int v = 0; v < t->vecs && p->lanes < p->width; v++) t->stored[v] = cg_first_lanes(c, cg_int(p->lanes - v * p->w), p->w);
 	for (int v = 0; v < t->vecs && p->ragged; v++) {
@@ -223,7 +239,9 @@ cg_str cg_put_across(cg *c, int rows, bool ask)
 	tile t = { .rows = rows, .vecs = p->vecs, .sums = rows * p->vecs, .from = cg_item_dtype(c, 1), .x_row = 1, .x_step = p->most };
 	const int bytes = p->w * (int)tj_dtype_size(t.from);
 	t.steps = p->w == 8 && p->t == TJ_F32 && !cg_computes(c, 1) ? 4 : p->w;
-	t.squares = bytes < RT_LINE && t.steps == p->w ? 2 : 1; /* they fill a cache line, but for half squares: one is as fast, and more take long to compile */
+	t.squares = bytes < RT_LINE && t.steps == p->w
+	                    ? 2
+	                    : 1; /* they fill a cache line, but for half squares: one is as fast, and more take long to compile */
 	if (p->rows_in_place) t.x_row = 0, t.x_step = cg_r_step(c, 0); /* one row */
 	const int steps = t.squares * t.steps;
 	const bool even = c->k->red % steps == 0;

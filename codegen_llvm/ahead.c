@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ahead: prefetches, where the hardware prefetcher does not suffice.
  *
  * A kernel with several loops over a row reads it from memory in the first loop only; in the others memory would be idle. So the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* backend: the plug-in's one symbol. Kernels of a plan -> text -> objects -> code. Kernels that differ only in their names are
  * compiled once, and not at all if a plan that exists has the same one. */
 #include "codegen_llvm/cg.h"
@@ -160,7 +161,8 @@ static tj_status compile_units(lo_compile *job, cg_unit *u, cg_owns *owns, int b
 	if (!t) return err->code;
 	tj_status st = print(job, u, owns, bits, err);
 	if (st != TJ_OK) return st;
-	if (!(*p = rt_calloc(sizeof **p + ((size_t)job->nkernel + CG_PARTS) * sizeof *(*p)->object))) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	if (!(*p = rt_calloc(sizeof **p + ((size_t)job->nkernel + CG_PARTS) * sizeof *(*p)->object)))
+		return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	if (job->keep_text) job->text = dump(job, u, owns, t, bits);
 	if (job->keep_assembly && job->text) job->assembly = cg_assembly_of(t, job->text, strlen(job->text), err);
 	return obtain(job, u, owns, bits, *p, err);
@@ -177,7 +179,8 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	job->code = NULL;
 	job->text = job->assembly = NULL;
 	enter();
-	tj_status st = u && rt_has_room(ROOM) ? compile_units(job, u, &owns, rt_vector_bits(), &p, err) : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	tj_status st = u && rt_has_room(ROOM) ? compile_units(job, u, &owns, rt_vector_bits(), &p, err)
+	                                      : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	for (int k = 0; u && k < job->nkernel; k++) rt_text_free(&u[k].text);
 	rt_free(u);
 	cg_drop_owns(&owns);
@@ -189,9 +192,13 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	return st;
 }
 
-static const lo_backend backend = {
-	.name = "llvm", .missing = cg_missing, .compile = compile, .width = rt_vector_bits, .abi = LO_ABI, .use_gate = use_gate, .version = LLVM_VERSION_STRING
-};
+static const lo_backend backend = { .name = "llvm",
+	                            .missing = cg_missing,
+	                            .compile = compile,
+	                            .width = rt_vector_bits,
+	                            .abi = LO_ABI,
+	                            .use_gate = use_gate,
+	                            .version = LLVM_VERSION_STRING };
 
 TJ_API const lo_backend *tj_llvm_backend(void);
 const lo_backend *tj_llvm_backend(void) { return &backend; }

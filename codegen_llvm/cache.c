@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cache: compiled kernels by their text, so that an equal one (a further layer, a path with the same steps) is not compiled
  * again. The cache does not keep code alive: a kernel leaves it when the last plan that uses its object is freed. */
 #include "codegen_llvm/cg.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cg: LLVM text from kernels. Private to the plug-in.
  *
  * A kernel becomes one function over its units. A value that is the same for all lanes is a scalar, computed in the outermost
@@ -117,9 +118,11 @@ typedef struct cg {
 } cg;
 
 /* ---- kernel.c ---- */
-tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, cg_owns *owns, rt_text *out, rt_err *err); /* appends the function; adds to owns what it calls */
+/* appends the function; adds to owns what it calls */
+tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, cg_owns *owns, rt_text *out, rt_err *err);
 void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* computes %d(from)..%d(to-1) from their row-major number */
-typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span; /* the loops that a range needs; guard: that loop may be empty */
+/* the loops that a range needs; guard: that loop may be empty */
+typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span;
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections for the vectors of lo..hi */
 void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s); /* the same inside a loop over rows, with the values of the row before the vectors */
 
@@ -130,12 +133,14 @@ void cg_drop_owns(cg_owns *owns);
 void cg_put_declared(rt_text *out, const cg_owns *owns); /* declarations, for kernels that call them */
 
 /* ---- write.c: arithmetic on indices, loops, loads and stores at computed addresses ---- */
-typedef struct cg_loop { cg_str i, step, to, head, latch, done; bool once; } cg_loop; /* i: the index. once: it is known to run once, and is no loop */
+/* i: the index. once: it is known to run once, and is no loop */
+typedef struct cg_loop { cg_str i, step, to, head, latch, done; bool once; } cg_loop;
 cg_str cg_op(cg *c, const char *name, cg_str a, cg_str b);  /* of i64: "add" .. */
 cg_str cg_cmp(cg *c, const char *how, cg_str a, cg_str b);  /* of i64: "slt" .. */
 cg_str cg_choose(cg *c, cg_str when, const char *type, cg_str a, cg_str b);
 cg_str cg_least(cg *c, cg_str a, cg_str b);
-cg_loop cg_open(cg *c, const char *name, cg_str from, cg_str to, cg_str step, bool guard); /* text until cg_close() is the body. guard: the range may be empty */
+/* text until cg_close() is the body. guard: the range may be empty */
+cg_loop cg_open(cg *c, const char *name, cg_str from, cg_str to, cg_str step, bool guard);
 void cg_close(cg *c, const cg_loop *l);
 cg_str cg_hide(cg *c, cg_str x); /* x, about which LLVM knows nothing */
 cg_str cg_elem(cg *c, tj_dtype t, cg_str base, cg_str index); /* the address of an element */
@@ -144,7 +149,8 @@ void cg_write(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p);
 cg_str cg_read_some(cg *c, tj_dtype t, int lanes, cg_str p, cg_str mask); /* absent lanes are 0 */
 void cg_write_some(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask);
 cg_str cg_first_lanes(cg *c, cg_str n, int lanes);          /* a mask of the first n lanes; n may be negative, or larger than lanes */
-cg_str cg_multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str sum); /* sum + a * b: fused for floats, wrapping for integers */
+/* sum + a * b: fused for floats, wrapping for integers */
+cg_str cg_multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str sum);
 cg_str cg_sum(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b);
 
 /* ---- choose.c: how a matrix product is computed ---- */
@@ -189,7 +195,8 @@ void cg_place_all(cg *c);
 int cg_base_lanes(const cg *c);
 int cg_tail_lanes(const cg *c); /* once c->lanes is known */
 int cg_section_lanes(const cg *c, const lo_section *s);
-bool cg_lane_rows(const cg *c, const lo_ins *in);    /* accesses kept rows, one for each lane along d: elements r of all lanes lie side by side */
+/* accesses kept rows, one for each lane along d: elements r of all lanes lie side by side */
+bool cg_lane_rows(const cg *c, const lo_ins *in);
 int64_t cg_lane_coef(const cg *c, const lo_ins *in); /* LOAD, STORE: elements from one lane to the next, dyn not counted; a size */
 
 /* ---- size.c: sizes and arithmetic on them; what is not known is computed in the entry ---- */
@@ -224,7 +231,8 @@ void cg_def(cg *c, uint32_t ins, cg_str name, bool vec);
 
 /* ---- point.c: primitives ---- */
 void cg_point(cg *c, uint32_t ins);
-void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src); /* a primitive of operands src, which have `lanes` lanes each */
+/* a primitive of operands src, which have `lanes` lanes each */
+void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src);
 void cg_convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v); /* LO_CONVERT */
 bool cg_nan_test(const cg *c, const lo_ins *in);      /* a test for NaN that its select does in one instruction */
 cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* value, with `other` in absent lanes */
@@ -238,7 +246,8 @@ void cg_balanced(cg *c, cg_str name, const lo_ins *in, const cg_str *src);
 void cg_entry_field(cg *c, const char *name, size_t offset); /* %name: the pointer at that offset of rt_kargs */
 void cg_entry_bufs(cg *c);
 void cg_unit_bases(cg *c);                            /* by access: the part of its address that depends on outer indices only */
-cg_str cg_address(cg *c, uint32_t ins);               /* address of lane 0's element; leaves out a dynamic part that differs between lanes */
+/* address of lane 0's element; leaves out a dynamic part that differs between lanes */
+cg_str cg_address(cg *c, uint32_t ins);
 void cg_prefetch(cg *c, cg_str p, int bytes);         /* prefetches the line at p + bytes into the second-level cache */
 void cg_prefetch_near(cg *c, cg_str p, int bytes);    /* into the first one */
 void cg_load(cg *c, uint32_t ins);
@@ -259,8 +268,10 @@ void cg_acc_load(cg *c, cg_acc *a);                   /* chunks: loads the state
 void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep); /* ends a step of `width` values of r */
 void cg_acc_end(cg *c, cg_acc *a, bool chunked);      /* defines the reduction's value */
 void cg_acc_end_short(cg *c, cg_acc *a);              /* ends the text for one chunk; the text for several comes next */
-cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked);  /* combines the lanes. arg: gives the index, and a->now is the element. PART: stores lanes */
-void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from); /* joins value and a->now (from `from`) with a->first (from brief) */
+/* combines the lanes. arg: gives the index, and a->now is the element. PART: stores lanes */
+cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked);
+/* joins value and a->now (from `from`) with a->first (from brief) */
+void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from);
 bool cg_same_search(const lo_kernel *k, uint32_t first, uint32_t i); /* an instruction in [first, i) searches for the same element as i */
 
 /* ---- section.c ---- */
@@ -289,7 +300,8 @@ void cg_unlink(cg_library *l);
 typedef struct cg_object cg_object;   /* code with kernels in it, used by any number of plans */
 typedef struct cg_key { const char *text; size_t n; int bits; } cg_key; /* what a kernel is: its text without its name */
 cg_object *cg_find(cg_key key, rt_entry *fn); /* with a reference; NULL when there is none */
-cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn, const cg_owns *owns); /* with a reference; NULL: out of memory */
+/* with a reference; NULL: out of memory */
+cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn, const cg_owns *owns);
 void cg_drop(cg_object *o);
 size_t cg_object_bytes(const cg_object *o);
 

@@ -1,27 +1,31 @@
+/* SPDX-License-Identifier: MIT */
 /* choose: how a product is computed: what is packed, how large tiles are, and where sums go. */
 #include "codegen_llvm/product.h"
 
 enum {
-	ALL_ROWS = 1 << 20, FEW_ROWS = 72,
+	ALL_ROWS = 1 << 20,
+	FEW_ROWS = 72,
 	FEW_ROWS_APART = 24, /* APART: steps of r lie a multiple of a page apart, and leave the first cache from tile to tile */
-	ACROSS_COLUMNS = 16, /* columns of a panel that tiles of 256 bits transpose (across.c), if one row leaves enough registers and they come from memory: streams that a processor follows well */
+	ACROSS_COLUMNS = 16, /* columns of a panel that tiles of 256 bits transpose (across.c), if one row leaves enough registers and they
+	                        come from memory: streams that a processor follows well */
 	FEW_TILES = 2,
 	FEW_STEPS = 32, /* of r */
-	MANY_CHAINS = 16, /* sums in registers with which a tile that is not as large as can be is as fast: 5 x 2 of 6 x 2 take a tenth longer */
-	LEAST_LANES = 4, /* of a vector */
-	FEW_PAIRS = 4, /* more rows of bf16 are quicker with instructions for pairs */
+	MANY_CHAINS =
+		16, /* sums in registers with which a tile that is not as large as can be is as fast: 5 x 2 of 6 x 2 take a tenth longer */
+	LEAST_LANES = 4,     /* of a vector */
+	FEW_PAIRS = 4,       /* more rows of bf16 are quicker with instructions for pairs */
 	NEAR_SUMS = 1 << 16, /* bytes: sums of a block that stay in a near cache from chunk to chunk, beside the operands */
-	FEW_COLUMNS = 96 /* rows are read in place for blocks of at most this many columns */
+	FEW_COLUMNS = 96     /* rows are read in place for blocks of at most this many columns */
 };
 
 bool cg_lie_apart(int64_t step, tj_dtype t, int64_t bytes) { return lo_is_sym(step) || step * (int64_t)tj_dtype_size(t) % bytes == 0; }
 
 bool cg_known_rows(const cg *c) { return !lo_is_sym(c->s->rows) && (c->product->x.row < 0 || !lo_is_sym(c->k->dim[c->product->x.row])); }
 
-/* At most this many rows read columns in place, each tile for itself. More read a copy of the panel that the first tile makes; or all columns
- * are packed beforehand, if the rows are not known: then it pays to read the panel from the second cache, as tiles of 512 bits take longer
- * than that, unless its rows do not begin with a cache line, or lie a multiple of a page apart and so share few sets of that cache. Columns
- * that are computed are computed again for each tile. */
+/* At most this many rows read columns in place, each tile for itself. More read a copy of the panel that the first tile makes; or all
+ * columns are packed beforehand, if the rows are not known: then it pays to read the panel from the second cache, as tiles of 512 bits take
+ * longer than that, unless its rows do not begin with a cache line, or lie a multiple of a page apart and so share few sets of that cache.
+ * Columns that are computed are computed again for each tile. */
 int cg_few_rows(const cg *c)
 {
 	const bool apart = cg_lie_apart(cg_r_step(c, 1), c->product->t, CG_PAGE), lines = cg_lie_apart(cg_r_step(c, 1), c->product->t, RT_LINE);
@@ -31,8 +35,8 @@ int cg_few_rows(const cg *c)
 	return apart ? FEW_ROWS_APART : FEW_ROWS;
 }
 
-/* As many sums as registers allow. Tiles of one vector of columns read little more than a number for each multiply-add then; but not of rows that
- * share one set or two of the first cache, and not of sizes that vary, for which there are few tiles. */
+/* As many sums as registers allow. Tiles of one vector of columns read little more than a number for each multiply-add then; but not of
+ * rows that share one set or two of the first cache, and not of sizes that vary, for which there are few tiles. */
 static int most_rows(const cg *c, const struct cg_product *p)
 {
 	const int sums = c->bits == 512 ? 2 * LO_TILE_ROWS : LO_TILE_ROWS;
@@ -41,8 +45,8 @@ static int most_rows(const cg *c, const struct cg_product *p)
 	return sums / (p->vecs == 1 && few ? 2 : p->vecs);
 }
 
-/* How many rows the tiles of n rows have: the same in all, which takes one function, if they still have enough chains of multiply-adds; else as
- * equal as can be. Packed rows have room for tiles that are as large as can be. */
+/* How many rows the tiles of n rows have: the same in all, which takes one function, if they still have enough chains of multiply-adds;
+ * else as equal as can be. Packed rows have room for tiles that are as large as can be. */
 int cg_even_rows(const struct cg_product *p, int64_t n)
 {
 	for (int q = p->most; p->rows_in_place && q > 1 && (q == p->most || q * p->vecs >= MANY_CHAINS); q--)
@@ -145,7 +149,9 @@ static uint32_t find_direct(const cg *c, const struct cg_product *p)
 	for (uint32_t s = 0; s < k->section.n; s++)
 		for (uint32_t i = k->section.v[s].first; !k->section.v[s].loop && i < k->section.v[s].first + k->section.v[s].count; i++) {
 			const lo_ins *in = &k->ins.v[i];
-			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF || k->index.v[in->index].coef[k->ndim - 1] != 1) return LO_NOREF;
+			if (found != LO_NOREF || in->op != LO_STORE || in->src[0] != p->x.dot || in->dyn != LO_NOREF ||
+			    k->index.v[in->index].coef[k->ndim - 1] != 1)
+				return LO_NOREF;
 			found = i;
 		}
 	if (found == LO_NOREF || p->x.strips || !cg_known_rows(c)) return LO_NOREF;
@@ -160,18 +166,19 @@ static bool reads_rows(const cg *c, const struct cg_product *p)
 	if (p->across) return p->x.row < 0 && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef);
 	if (p->pairs) return !p->ordered && cg_known_rows(c) && cg_row_words(c);
 	if (p->x.reads_rows) return cg_known_rows(c) && !cg_computes(c, 0);
-	return cg_known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && !cg_computes(c, 0) && !cg_is_grouped(c, 0) && !lo_is_sym(x->rcoef) &&
-	       (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
+	return cg_known_rows(c) && !lo_is_sym(c->s->block) && c->s->block <= FEW_COLUMNS && !cg_computes(c, 0) && !cg_is_grouped(c, 0) &&
+	       !lo_is_sym(x->rcoef) && (p->x.row < 0 || !lo_is_sym(x->coef[p->x.row]));
 }
 
 /* Plain rows are copied as they are, or words of bytes as they lie: nothing is transposed, and tiles can copy numbers. */
 static bool has_rows_apart(const cg *c, const struct cg_product *p)
 {
-	return !p->rows_in_place && !p->across && !p->bytes && p->x.row >= 0 && (p->steps == 4 || !cg_computes(c, 0)) && !cg_is_grouped(c, 0) && cg_r_step(c, 0) == 1;
+	return !p->rows_in_place && !p->across && !p->bytes && p->x.row >= 0 && (p->steps == 4 || !cg_computes(c, 0)) &&
+	       !cg_is_grouped(c, 0) && cg_r_step(c, 0) == 1;
 }
 
-/* Lanes of a vector, of at most w, for so many columns. Fewer than a register has, if half of them would be idle: vectors of 256 bits are multiplied
- * in half the time of those of 512 (Zen 4), or in the same, and a transposed square needs fewer instructions. */
+/* Lanes of a vector, of at most w, for so many columns. Fewer than a register has, if half of them would be idle: vectors of 256 bits are
+ * multiplied in half the time of those of 512 (Zen 4), or in the same, and a transposed square needs fewer instructions. */
 static int fewest_lanes(int w, int64_t columns)
 {
 	while (w / 2 >= LEAST_LANES && columns <= w / 2) w /= 2;
@@ -186,8 +193,8 @@ static int lanes(const cg *c, const struct cg_product *p)
 	return c->bits < 512 || lo_is_sym(last) || x->strips || x->bytes || x->pairs || x->ordered || x->words ? w : fewest_lanes(w, last);
 }
 
-/* With known sizes: the panels of blocks that are not whole (edge, masked, rest). Without masks tiles of their own pay where a block needs fewer
- * vectors, or where the columns are stored in pieces. */
+/* With known sizes: the panels of blocks that are not whole (edge, masked, rest). Without masks tiles of their own pay where a block needs
+ * fewer vectors, or where the columns are stored in pieces. */
 static void find_edge(const cg *c, struct cg_product *p)
 {
 	const int64_t last = c->k->dim[c->k->ndim - 1], block = c->s->block;
@@ -200,7 +207,10 @@ static void find_edge(const cg *c, struct cg_product *p)
 	p->edge_lanes = p->masked && p->steps == 1 && most > 0 ? fewest_lanes(p->w, most) : p->w;
 }
 
-static bool has_all_rows(const cg *c, const struct cg_product *p) { return cg_known_rows(c) && c->s->rows == (p->x.row < 0 ? 1 : c->k->dim[p->x.row]); }
+static bool has_all_rows(const cg *c, const struct cg_product *p)
+{
+	return cg_known_rows(c) && c->s->rows == (p->x.row < 0 ? 1 : c->k->dim[p->x.row]);
+}
 
 /* Tiles transpose columns. */
 static bool is_across(const cg *c, const struct cg_product *p)
@@ -209,7 +219,8 @@ static bool is_across(const cg *c, const struct cg_product *p)
 	return cg_known_rows(c) ? has_all_rows(c, p) && c->s->rows <= (cg_pairs(c) ? FEW_PAIRS : lo_most_across(&p->x, p->w)) : c->k->few;
 }
 
-/* So many columns keep a line each in the first cache, which has 8 in each of 64 sets: those 4 KiB apart share one set, those 2 KiB apart two. */
+/* So many columns keep a line each in the first cache, which has 8 in each of 64 sets: those 4 KiB apart share one set, those 2 KiB apart
+ * two. */
 static int columns_in_sets(const cg *c)
 {
 	enum { WAYS = 8, MOST_SETS = 4 };
@@ -223,7 +234,8 @@ static int columns_in_sets(const cg *c)
 static int across_vectors(const cg *c, const struct cg_product *p)
 {
 	const int64_t rows = cg_known_rows(c) ? c->s->rows : LO_TILE_ROWS, last = c->k->dim[c->k->ndim - 1];
-	const bool near = !cg_lie_apart(cg_item_step(c, 1), cg_item_dtype(c, 1), CG_PAGE) && !cg_columns_exceed(c, RT_THIRD_CACHE / 4 * 3), waits = near && rt_is_float(p->t);
+	const bool near = !cg_lie_apart(cg_item_step(c, 1), cg_item_dtype(c, 1), CG_PAGE) && !cg_columns_exceed(c, RT_THIRD_CACHE / 4 * 3),
+		   waits = near && rt_is_float(p->t);
 	int vecs;
 	if (c->bits == 512) vecs = rows <= 2 && near ? 2 : 1;
 	else if (rows == 1) vecs = waits ? 4 : ACROSS_COLUMNS / p->w;
@@ -232,7 +244,8 @@ static int across_vectors(const cg *c, const struct cg_product *p)
 	return vecs;
 }
 
-/* The sums of a block leave the near caches before the tile comes again. With 256 bits, tiles that copy rows have no register left for their address. */
+/* The sums of a block leave the near caches before the tile comes again. With 256 bits, tiles that copy rows have no register left for
+ * their address. */
 static bool has_far_sums(const cg *c, const struct cg_product *p)
 {
 	const int64_t columns = c->s->block;
@@ -256,11 +269,16 @@ static void find_tile(const cg *c, struct cg_product *p)
 	p->vecs = p->across ? across_vectors(c, p) : vectors(c, p);
 	p->most = most_rows(c, p);
 	p->width = p->bytes ? cg_byte_columns(c) : p->vecs * p->w;
-	p->chunk = p->bytes ? cg_byte_chunk(c) : x->bytes ? p->steps * LO_BYTE_WORDS : lo_word_chunk(p->ordered ? LO_TURNED : p->pairs ? LO_PAIRS : LO_SINGLE);
+	p->chunk = p->bytes   ? cg_byte_chunk(c)
+	           : x->bytes ? p->steps * LO_BYTE_WORDS
+	                      : lo_word_chunk(p->ordered ? LO_TURNED
+	                                      : p->pairs ? LO_PAIRS
+	                                                 : LO_SINGLE);
 	p->one_chunk = !lo_is_sym(c->k->red) && c->k->red <= p->chunk;
 }
 
-/* Where sums go. Sums whose rows lie a page apart would leave the first cache from chunk to chunk; with few steps tiles store more than they multiply. */
+/* Where sums go. Sums whose rows lie a page apart would leave the first cache from chunk to chunk; with few steps tiles store more than
+ * they multiply. */
 static void find_sums(const cg *c, struct cg_product *p)
 {
 	const int64_t last = c->k->dim[c->k->ndim - 1];
@@ -268,7 +286,8 @@ static void find_sums(const cg *c, struct cg_product *p)
 	p->direct = find_direct(c, p);
 	const bool direct = p->direct != LO_NOREF;
 	p->late = direct && !p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE);
-	p->rows_first = direct && p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE / 2) && c->k->red <= FEW_STEPS && !p->x.panels && c->s->rows > p->most;
+	p->rows_first = direct && p->one_chunk && lies_apart(c, p, p->direct, CG_PAGE / 2) && c->k->red <= FEW_STEPS && !p->x.panels &&
+	                c->s->rows > p->most;
 	p->partly = direct && !p->across && !p->bytes && !p->masked && !p->rest && !fill_blocks(c, p->width);
 	p->lanes = p->across && last < p->width ? (int)last : p->width;
 	p->ragged = p->across && p->lanes == p->width && !fill_blocks(c, p->width);
@@ -285,7 +304,8 @@ static void find_rows(const cg *c, struct cg_product *p)
 static void find_columns(const cg *c, struct cg_product *p)
 {
 	const lo_tiles *x = &p->x;
-	const bool whole = fill_blocks(c, p->width), reads = x->plain[1] || (cg_items_adjacent(c, 1) && whole); /* tiles can read any columns that the product has */
+	const bool whole = fill_blocks(c, p->width),
+		   reads = x->plain[1] || (cg_items_adjacent(c, 1) && whole); /* tiles can read any columns that the product has */
 	const bool few_rows = cg_few_rows(c) == ALL_ROWS || (cg_known_rows(c) && c->s->rows <= cg_few_rows(c));
 	const bool few = few_rows && !p->rows_first && !p->ordered && (p->steps == 1 || p->pairs) && x->adjacent && reads;
 	const bool many = !few && !p->rows_first && !p->across && !x->panels && !x->strips && p->steps == 1 && cg_known_rows(c);

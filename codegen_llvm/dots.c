@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* dots: products of i8 with sums of i32 that read columns as they lie, because A has few rows.
  *
  *   B stored [n,k]   a tile of a few columns; lanes are steps of r, and are added when a chunk ends
@@ -42,7 +43,8 @@ static cg_str read_words(cg *c, cg_str from, const cg_str *mask, bool columns)
 }
 
 /* ---- a loop over r with vectors of sums ---- */
-typedef struct walk { cg_loop k; cg_str before; int n; cg_str from[MOST_SUMS], sum[MOST_SUMS]; } walk; /* sum: in the loop; then what it leaves */
+/* sum: in the loop; then what it leaves */
+typedef struct walk { cg_loop k; cg_str before; int n; cg_str from[MOST_SUMS], sum[MOST_SUMS]; } walk;
 
 static void open_walk(cg *c, walk *x, cg_str to, int step)
 {
@@ -51,7 +53,8 @@ static void open_walk(cg *c, walk *x, cg_str to, int step)
 	for (int i = 0; i < x->n; i++) {
 		x->from[i] = x->sum[i];
 		x->sum[i] = cg_tmp(c);
-		rt_putf(c->out, "  %s = phi %s [ %s, %%%s ], [ %s.next, %%%s ]\n", x->sum[i].s, cg_type(TJ_I32, c->product->w).s, x->from[i].s, x->before.s, x->sum[i].s, x->k.latch.s);
+		rt_putf(c->out, "  %s = phi %s [ %s, %%%s ], [ %s.next, %%%s ]\n", x->sum[i].s, cg_type(TJ_I32, c->product->w).s,
+		        x->from[i].s, x->before.s, x->sum[i].s, x->k.latch.s);
 	}
 }
 
@@ -96,7 +99,8 @@ static void put_head(cg *c, cg_str row, cg_str whole)
 	walk x = { .n = 1, .sum = { cg_fmt("zeroinitializer") } };
 	if (p->steps == 4) {
 		open_walk(c, &x, cg_op(c, "add", whole, cg_int(1)), vector_steps(p));
-		cg_str words = cg_read(c, TJ_I32, p->w, word_at(c, row, x.k.i)), next = cg_multiply_words(c, cg_literal(TJ_I32, 0x01010101, p->w), words, x.sum[0]);
+		cg_str words = cg_read(c, TJ_I32, p->w, word_at(c, row, x.k.i)),
+		       next = cg_multiply_words(c, cg_literal(TJ_I32, 0x01010101, p->w), words, x.sum[0]);
 		close_walk(c, &x, &next);
 	}
 	cg_str less = cg_tmp(c);
@@ -178,7 +182,8 @@ cg_str cg_put_byte_tile(cg *c, int columns, bool ask)
 	for (int i = 0; i < x.n; i++) x.sum[i] = cg_read(c, TJ_I32, p->w, cg_elem(c, TJ_I32, cg_fmt("%%x"), cg_int(i / columns * row_words(c))));
 	cg_str beyond = cg_elem(c, TJ_I8, cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%step"), cg_int(columns)));
 	open_walk(c, &x, whole, vector_steps(p));
-	for (int j = 0; ask && j < columns; j++) cg_prefetch(c, cg_elem(c, TJ_I8, cg_elem(c, TJ_I8, beyond, x.k.i), cg_op(c, "mul", cg_fmt("%%step"), cg_int(j))), 0);
+	for (int j = 0; ask && j < columns; j++)
+		cg_prefetch(c, cg_elem(c, TJ_I8, cg_elem(c, TJ_I8, beyond, x.k.i), cg_op(c, "mul", cg_fmt("%%step"), cg_int(j))), 0);
 	add_vectors(c, rows, columns, x.k.i, NULL, x.sum, sum);
 	close_walk(c, &x, sum);
 	if (!lo_is_sym(c->k->red) && c->k->red % vector_steps(p) == 0) memcpy(sum, x.sum, sizeof x.sum);
@@ -200,7 +205,8 @@ static cg_str interleave(cg *c, int bits, cg_str a, cg_str b, int upper)
 {
 	const int n = 32 * c->product->w / bits, block = 32 * BLOCK / bits;
 	cg_str r = cg_tmp(c), words = cg_type(TJ_I32, c->product->w);
-	rt_putf(c->out, "  %s.a = bitcast %s %s to <%d x i%d>\n  %s.b = bitcast %s %s to <%d x i%d>\n", r.s, words.s, a.s, n, bits, r.s, words.s, b.s, n, bits);
+	rt_putf(c->out, "  %s.a = bitcast %s %s to <%d x i%d>\n  %s.b = bitcast %s %s to <%d x i%d>\n", r.s, words.s, a.s, n, bits, r.s,
+	        words.s, b.s, n, bits);
 	rt_putf(c->out, "  %s.m = shufflevector <%d x i%d> %s.a, <%d x i%d> %s.b, <%d x i32> <", r.s, n, bits, r.s, n, bits, r.s, n);
 	for (int i = 0; i < n; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", i % 2 * n + i / block * block + upper * block / 2 + i % block / 2);
 	rt_putf(c->out, ">\n  %s = bitcast <%d x i%d> %s.m to %s\n", r.s, n, bits, r.s, words.s);
@@ -225,12 +231,14 @@ static void strip_vectors(cg *c, int words, const cg_str *word, const cg_str *ro
 {
 	const struct cg_product *p = c->product;
 	cg_str sum[4], y[4];
-	for (int v = 0; v < p->steps; v++) sum[v] = cg_read(c, TJ_I32, p->w, cg_elem(c, TJ_I32, cg_fmt("%%sums"), cg_op(c, "add", j, cg_int((int64_t)v * p->w))));
+	for (int v = 0; v < p->steps; v++)
+		sum[v] = cg_read(c, TJ_I32, p->w, cg_elem(c, TJ_I32, cg_fmt("%%sums"), cg_op(c, "add", j, cg_int((int64_t)v * p->w))));
 	for (int i = 0; i < words; i++) {
 		for (int s = 0; s < p->steps; s++) y[s] = read_words(c, cg_elem(c, TJ_I8, row[i * p->steps + s], j), mask, true);
 		add_word(c, word[i], y, sum);
 	}
-	for (int v = 0; v < p->steps; v++) cg_write(c, TJ_I32, p->w, sum[v], cg_elem(c, TJ_I32, cg_fmt("%%sums"), cg_op(c, "add", j, cg_int((int64_t)v * p->w))));
+	for (int v = 0; v < p->steps; v++)
+		cg_write(c, TJ_I32, p->w, sum[v], cg_elem(c, TJ_I32, cg_fmt("%%sums"), cg_op(c, "add", j, cg_int((int64_t)v * p->w))));
 }
 
 /* Adds the steps [from, to) of r, `words` words at a time. Rows from nk on are the last one: their words have zeros there. */
@@ -240,7 +248,8 @@ static void strip_words(cg *c, int words, cg_str from, cg_str to)
 	cg_str word[STRIP_WORDS], row[4 * STRIP_WORDS], last = cg_op(c, "sub", cg_fmt("%%nk"), cg_int(1));
 	cg_str whole = cg_op(c, "and", cg_fmt("%%n"), cg_int(-vector_steps(p))), left = cg_op(c, "sub", cg_fmt("%%n"), whole);
 	cg_loop k = cg_open(c, "k", from, to, cg_int(words * p->steps), true);
-	for (int i = 0; i < words; i++) word[i] = cg_splat(c, "i32", cg_read(c, TJ_I32, 1, cg_elem(c, TJ_I32, word_at(c, cg_fmt("%%x"), k.i), cg_int(i))), p->w);
+	for (int i = 0; i < words; i++)
+		word[i] = cg_splat(c, "i32", cg_read(c, TJ_I32, 1, cg_elem(c, TJ_I32, word_at(c, cg_fmt("%%x"), k.i), cg_int(i))), p->w);
 	for (int s = 0; s < words * p->steps; s++) {
 		cg_str step = cg_op(c, "add", k.i, cg_int(s));
 		row[s] = cg_elem(c, TJ_I8, cg_fmt("%%y"), cg_op(c, "mul", words > 1 ? step : cg_least(c, step, last), cg_fmt("%%sy")));
@@ -265,11 +274,15 @@ cg_str cg_put_byte_strip(cg *c)
 	rt_puts(&parameters, "ptr %x, ptr %y, i64 %sy, i64 %nk, ptr %sums, i64 %n, i1 %first");
 	cg_begin_own(c, &parameters);
 	const cg_str head = cg_tmp(c);
-	rt_putf(c->out, "  %s = call i32 @llvm.vector.reduce.add.%s(%s %s)\n", head.s, cg_mangle(TJ_I32, p->w).s, type.s, cg_read(c, TJ_I32, p->w, cg_fmt("%%x")).s);
+	rt_putf(c->out, "  %s = call i32 @llvm.vector.reduce.add.%s(%s %s)\n", head.s, cg_mangle(TJ_I32, p->w).s, type.s,
+	        cg_read(c, TJ_I32, p->w, cg_fmt("%%x")).s);
 	const cg_str begin = cg_splat(c, "i32", head, p->w), whole = cg_op(c, "and", cg_fmt("%%nk"), cg_int(-STRIP_WORDS * p->steps));
-	cg_loop j = cg_open(c, "j", cg_int(0), cg_op(c, "and", cg_op(c, "add", cg_fmt("%%n"), cg_int(vector_steps(p) - 1)), cg_int(-vector_steps(p))), cg_int(p->w), false);
+	cg_loop j = cg_open(c, "j", cg_int(0),
+	                    cg_op(c, "and", cg_op(c, "add", cg_fmt("%%n"), cg_int(vector_steps(p) - 1)), cg_int(-vector_steps(p))),
+	                    cg_int(p->w), false);
 	cg_str to = cg_elem(c, TJ_I32, cg_fmt("%%sums"), j.i);
-	cg_write(c, TJ_I32, p->w, cg_choose(c, cg_fmt("%%first"), type.s, begin, cg_sum(c, TJ_I32, p->w, cg_read(c, TJ_I32, p->w, to), begin)), to);
+	cg_write(c, TJ_I32, p->w,
+	         cg_choose(c, cg_fmt("%%first"), type.s, begin, cg_sum(c, TJ_I32, p->w, cg_read(c, TJ_I32, p->w, to), begin)), to);
 	cg_close(c, &j);
 	strip_words(c, STRIP_WORDS, cg_int(0), whole);
 	strip_words(c, 1, whole, cg_fmt("%%nk"));
@@ -286,7 +299,8 @@ cg_str cg_put_byte_order(cg *c)
 	cg_begin_own(c, &parameters);
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(vector_steps(p)), false);
 	cg_str at = cg_elem(c, TJ_I32, cg_fmt("%%sums"), j.i);
-	for (int i = 0; i < n; i++) block[i] = cg_read(c, TJ_I32, BLOCK, cg_elem(c, TJ_I32, at, cg_int((int64_t)(i % p->steps * p->w + i / p->steps * BLOCK))));
+	for (int i = 0; i < n; i++)
+		block[i] = cg_read(c, TJ_I32, BLOCK, cg_elem(c, TJ_I32, at, cg_int((int64_t)(i % p->steps * p->w + i / p->steps * BLOCK))));
 	for (int i = 0; i < n; i++) cg_write(c, TJ_I32, BLOCK, block[i], cg_elem(c, TJ_I32, at, cg_int((int64_t)i * BLOCK)));
 	cg_close(c, &j);
 	return cg_end_own(c);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* elf: finds symbols that an object imports. A kernel may import only functions of its own (own.c). */
 #include "codegen_llvm/cg.h"
 

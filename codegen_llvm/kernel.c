@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kernel: the function around the sections.
  *
  *   for each unit: its outer indices, then
@@ -393,7 +394,9 @@ static tj_status function(cg *c, rt_text *out)
 	tj_status st = choose(c);
 	if (st != TJ_OK) return st;
 	if (!prepare(c) || !cg_find_product(c)) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	if (!cg_reads_words(c)) return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s reads words, which vectors of %d bits do not multiply", c->k->name, c->bits);
+	if (!cg_reads_words(c))
+		return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s reads words, which vectors of %d bits do not multiply",
+		               c->k->name, c->bits);
 	cg_place_all(c);
 	cg_entry_sizes(c);
 	cg_entry_bufs(c);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lanes: how many lanes a section has.
  *
  *   one register       long bodies, and element-wise ones
@@ -130,8 +131,9 @@ static int64_t elements(const lo_kernel *k)
  * registers of 256 bits eight take 1.2 times as long as four (chain30 of 1M). Kernels with few elements gain less than the larger code
  * costs to compile.
  *
- * An iteration of gelu has more ops in a row than the CPU looks ahead, so the next one starts late. In f32 twice as many vectors as registers hold take 0.7 (gelu
- * of gelu, softplus) to 0.9 of the time, though some values go to the stack; f64 takes 1.1 to 1.2 of it (gelu, log), and so does log1p, which is no single chain. */
+ * An iteration of gelu has more ops in a row than the CPU looks ahead, so the next one starts late. In f32 twice as many vectors as
+ * registers hold take 0.7 (gelu of gelu, softplus) to 0.9 of the time, though some values go to the stack; f64 takes 1.1 to 1.2 of it
+ * (gelu, log), and so does log1p, which is no single chain. */
 static int side_by_side(const cg *c)
 {
 	enum { LONG = 20, REGISTERS = 36, MOST = 8, FEW = 4, MOST_256 = 4, MOST_WORK = 400, ENOUGH = 40000, MANY = 4 << 20 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* link: from objects to running code, by one LLJIT for the process. Each object has a JITDylib of its own, so that its
  * code can be freed. An emptied JITDylib is reused, because ORC's C interface cannot delete it. */
 #include "codegen_llvm/cg.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* operand: the operands of a matrix product: how they lie in memory, and what is computed as they are read.
  *
  *   %0 = load i8 b1 [0 + 768*d1 + 1*r]       the main load: the code that walks memory follows it
@@ -164,7 +165,8 @@ static cg_str from_memory(cg *c, uint32_t load, int lanes, cg_str v)
 {
 	if (c->k->ins.v[load].dtype != TJ_BOOL) return v;
 	cg_str r = cg_tmp(c);
-	rt_putf(c->out, "  %s = icmp ne %s %s, %s\n", r.s, cg_type(TJ_U8, lanes).s, v.s, lanes > 1 ? cg_literal(TJ_U8, 0, lanes).s : "0"); /* any byte but 0 is true */
+	rt_putf(c->out, "  %s = icmp ne %s %s, %s\n", r.s, cg_type(TJ_U8, lanes).s, v.s,
+	        lanes > 1 ? cg_literal(TJ_U8, 0, lanes).s : "0"); /* any byte but 0 is true */
 	return r;
 }
 
@@ -227,7 +229,10 @@ static cg_str value(cg *c, int o, uint32_t i, const cg_at *at)
 	cg_str src[3], name;
 	if (p->memo[i].round == p->round) return p->memo[i].name;
 	switch (in->op) {
-	case LO_LOAD: name = i == p->x.load[o] && !cg_is_grouped(c, o) ? from_memory(c, i, at->lanes, at->loaded) : read_other(c, o, number_of(x->other.v, i), at); break;
+	case LO_LOAD:
+		name = i == p->x.load[o] && !cg_is_grouped(c, o) ? from_memory(c, i, at->lanes, at->loaded)
+		                                                 : read_other(c, o, number_of(x->other.v, i), at);
+		break;
 	case LO_CONST: name = cg_literal(t, in->imm, at->lanes); break;
 	case LO_NUM: case LO_SIZE: name = cg_splat(c, cg_type(t, 1).s, cg_fmt("%%os%d.%u", o, number_of(x->scalar.v, i)), at->lanes); break;
 	default:

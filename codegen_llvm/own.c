@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* own: functions that kernels call, of their own. Their text does not depend on the kernel, so equal ones, in one plan or in several, are
  * compiled once (backend.c). A kernel imports them by name, so it need not wait for them before it is linked. */
 #include "codegen_llvm/cg.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* pack: copies of rows or columns, in the order in which tiles read them.
  *
  *   items adjacent in memory       pack_along     row by row of r: all panels of a row are read in sequence
@@ -19,14 +20,23 @@ static tj_dtype packed_dtype(const cg *c, int o) { return o ? c->product->yt : c
 /* What is packed; columns that tiles compute are copied as they are. */
 static cg_str packed(cg *c, int o, const cg_at *at) { return o && !c->product->columns_computed ? at->loaded : cg_computed(c, o, at); }
 
-/* vecs vectors of adjacent items from `item` on, one step of r, to p; q: their address. step: see cg_at. mask: the items that there are, by vector; NULL: all. */
+/* vecs vectors of adjacent items from `item` on, one step of r, to p; q: their address. step: see cg_at. mask: the items that there are, by
+ * vector; NULL: all. */
 static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str item, cg_str k, cg_str step, cg_str to, const cg_str *mask)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = cg_item_dtype(c, o), t = packed_dtype(c, o);
 	for (int v = 0; v < vecs; v++) {
-		cg_str from_here = cg_elem(c, from, q, cg_int((int64_t)v * p->w)), x = cg_is_grouped(c, o) ? cg_fmt("poison") : mask ? cg_read_some(c, from, p->w, from_here, mask[v]) : cg_read(c, from, p->w, from_here);
-		const cg_at at = { .lanes = p->w, .item = c->product->operand[o].other.n ? cg_op(c, "add", item, cg_int((int64_t)v * p->w)) : item, .k = k, .loaded = x, .mask = mask ? &mask[v] : NULL, .step = &step };
+		cg_str from_here = cg_elem(c, from, q, cg_int((int64_t)v * p->w)),
+		       x = cg_is_grouped(c, o) ? cg_fmt("poison")
+		           : mask              ? cg_read_some(c, from, p->w, from_here, mask[v])
+		                               : cg_read(c, from, p->w, from_here);
+		const cg_at at = { .lanes = p->w,
+			           .item = c->product->operand[o].other.n ? cg_op(c, "add", item, cg_int((int64_t)v * p->w)) : item,
+			           .k = k,
+			           .loaded = x,
+			           .mask = mask ? &mask[v] : NULL,
+			           .step = &step };
 		cg_write(c, t, p->w, packed(c, o, &at), cg_elem(c, t, to, cg_int((int64_t)v * p->w)));
 	}
 }
@@ -41,18 +51,20 @@ static void ask_rows(cg *c, int vecs, cg_str q)
 	for (int b = 0; b < bytes; b += RT_LINE) cg_prefetch(c, far, b);
 }
 
-/* Panels of items that are adjacent in memory, row by row of r. In a panel that is no multiple of a vector, the last vector of a step writes
- * into the next step, which comes later. */
+/* Panels of items that are adjacent in memory, row by row of r. In a panel that is no multiple of a vector, the last vector of a step
+ * writes into the next step, which comes later. */
 static void pack_along(cg *c, int o, int width)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = cg_item_dtype(c, o), t = packed_dtype(c, o);
 	const int vecs = (width + p->w - 1) / p->w;
 	const bool even = width % p->w == 0; /* else there is one panel */
-	cg_str mask[CG_MOST_VECS], n = cg_fmt("%%n"), rest = even ? cg_op(c, "urem", n, cg_int(width)) : n, whole = cg_op(c, "sub", n, rest), some = cg_cmp(c, "sgt", rest, cg_int(0));
+	cg_str mask[CG_MOST_VECS], n = cg_fmt("%%n"), rest = even ? cg_op(c, "urem", n, cg_int(width)) : n,
+				   whole = cg_op(c, "sub", n, rest), some = cg_cmp(c, "sgt", rest, cg_int(0));
 	for (int v = 0; v < vecs; v++) mask[v] = cg_first_lanes(c, cg_op(c, "sub", rest, cg_int((int64_t)v * p->w)), p->w);
 	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(1), true);
-	cg_str row = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", k.i, cg_fmt("%%sk"))), to = cg_elem(c, t, cg_fmt("%%to"), cg_op(c, "mul", k.i, cg_int(width)));
+	cg_str row = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", k.i, cg_fmt("%%sk"))),
+	       to = cg_elem(c, t, cg_fmt("%%to"), cg_op(c, "mul", k.i, cg_int(width)));
 	const cg_str step = cg_main_step(c, o, k.i);
 	if (even) {
 		cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
@@ -63,7 +75,8 @@ static void pack_along(cg *c, int o, int width)
 	}
 	rt_putf(c->out, "  br i1 %s, label %%some, label %%none\n", some.s);
 	cg_label(c, cg_fmt("some"));
-	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), whole, k.i, step, cg_elem(c, t, to, cg_op(c, "mul", whole, cg_int(LO_TILE_PANEL))), mask);
+	copy_vectors(c, o, vecs, cg_elem(c, from, row, whole), whole, k.i, step,
+	             cg_elem(c, t, to, cg_op(c, "mul", whole, cg_int(LO_TILE_PANEL))), mask);
 	cg_jump(c, cg_fmt("none"));
 	cg_close(c, &k);
 }
@@ -163,7 +176,8 @@ void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int
 
 /* w steps of r of a few items, from k on; stop: the first step that is not there, NULL: it is behind
  * them. ahead: elements; distance of prefetches. */
-static void pack_square(cg *c, int o, int width, int n, const cg_str *item, const cg_str *number, cg_str to, cg_str k, const cg_str *stop, cg_str ahead)
+static void pack_square(cg *c, int o, int width, int n, const cg_str *item, const cg_str *number, cg_str to, cg_str k, const cg_str *stop,
+                        cg_str ahead)
 {
 	const struct cg_product *p = c->product;
 	const tj_dtype from = cg_item_dtype(c, o);
@@ -172,7 +186,12 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cons
 	for (int i = 0; i < n; i++) {
 		cg_str q = cg_elem(c, from, item[i], k);
 		if (o) cg_prefetch(c, cg_elem(c, from, q, ahead), 0);
-		const cg_at at = { .lanes = p->w, .along_r = true, .item = number[i], .k = k, .loaded = stop ? cg_read_some(c, from, p->w, q, mask) : cg_read(c, from, p->w, q), .mask = stop ? &mask : NULL };
+		const cg_at at = { .lanes = p->w,
+			           .along_r = true,
+			           .item = number[i],
+			           .k = k,
+			           .loaded = stop ? cg_read_some(c, from, p->w, q, mask) : cg_read(c, from, p->w, q),
+			           .mask = stop ? &mask : NULL };
 		v[i] = cg_computed(c, o, &at);
 	}
 	cg_put_square(c, p->t, p->w, n, v, cg_elem(c, p->t, to, cg_op(c, "mul", k, cg_int(width))), width);
@@ -190,7 +209,8 @@ static void pack_across(cg *c, int o, int width)
 	cg_loop b = cg_open(c, "b", cg_int(0), cg_fmt("%%nk"), cg_int(CACHED), true);
 	cg_str stop = cg_least(c, cg_op(c, "add", b.i, cg_int(CACHED)), cg_fmt("%%nk")), whole = stop;
 	/* Prefetches what comes next: further steps of these items, or the first steps of the next panel. */
-	cg_str further = cg_cmp(c, "slt", stop, cg_fmt("%%nk")), ahead = cg_choose(c, further, "i64", cg_int(CACHED), cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%si"), cg_int(width)), b.i));
+	cg_str further = cg_cmp(c, "slt", stop, cg_fmt("%%nk")),
+	       ahead = cg_choose(c, further, "i64", cg_int(CACHED), cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%si"), cg_int(width)), b.i));
 	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
 	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n)), to = cg_elem(c, p->t, panel, first);
 	cg_put_items(c, o, cg_op(c, "add", j.i, first), n, last, number, item);
@@ -218,7 +238,8 @@ static void pack_singly(cg *c, int o, int width)
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
 	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(1), true);
 	cg_str row = cg_elem(c, from, cg_fmt("%%from"), cg_op(c, "mul", k.i, cg_fmt("%%sk")));
-	cg_str to = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))));
+	cg_str to = cg_elem(c, p->t, cg_fmt("%%to"),
+	                    cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))));
 	cg_loop i = cg_open(c, "i", cg_int(0), cg_int(width), cg_int(1), false);
 	cg_str item = cg_least(c, cg_op(c, "add", i.i, j.i), last), x = cg_fmt("poison");
 	if (!cg_is_grouped(c, o)) x = cg_read(c, from, 1, cg_elem(c, from, row, cg_op(c, "mul", item, cg_fmt("%%si"))));
@@ -235,7 +256,8 @@ void cg_pack_apart(cg *c)
 	const struct cg_product *p = c->product;
 	cg_loop i = cg_open(c, "i", cg_int(0), cg_int(p->most), cg_int(1), false);
 	const cg_str row = cg_least(c, i.i, cg_op(c, "sub", cg_fmt("%%n"), cg_int(1)));
-	const cg_str from = cg_elem(c, p->t, cg_fmt("%%from"), cg_op(c, "mul", row, cg_fmt("%%si"))), to = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "mul", i.i, cg_int(LO_ROW_ROOM)));
+	const cg_str from = cg_elem(c, p->t, cg_fmt("%%from"), cg_op(c, "mul", row, cg_fmt("%%si"))),
+		     to = cg_elem(c, p->t, cg_fmt("%%to"), cg_op(c, "mul", i.i, cg_int(LO_ROW_ROOM)));
 	const cg_str far = cg_elem(c, p->t, from, cg_op(c, "mul", cg_fmt("%%si"), cg_int(AHEAD)));
 	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(p->w), false);
 	const cg_str mask = cg_first_lanes(c, cg_op(c, "sub", cg_fmt("%%nk"), k.i), p->w);

@@ -1,5 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* pairs: products of bf16, two steps of r at a time. Two steps of one item lie in a word of 32 bits; vdpbf16ps multiplies both by those of
- * another word, and adds the two products to a sum of f32. The CPU has it with vectors of 512 bits, or the product is computed like one of f32.
+ * another word, and adds the two products to a sum of f32. The CPU has it with vectors of 512 bits, or the product is computed like one of
+ * f32.
  *
  *   rows      as they lie in memory, if that is in words; else packed as words: [words][most]
  *   columns   packed as words: [words][width]; those of a constant are stored so (LO_WORDS)
@@ -7,16 +9,19 @@
  *
  * The second step of the last word is 0 where r is odd.
  *
- * In the order FAST the first step is the lower half of a word, as in memory. The instruction adds the upper half first, and takes a subnormal
- * number for 0. So in strict order (`ordered`) words are packed the other way round, and a chunk whose packed numbers are too small is
- * multiplied apart: each half of the words as f32. */
+ * In the order FAST the first step is the lower half of a word, as in memory. The instruction adds the upper half first, and takes a
+ * subnormal number for 0. So in strict order (`ordered`) words are packed the other way round, and a chunk whose packed numbers are too
+ * small is multiplied apart: each half of the words as f32. */
 #include "codegen_llvm/product.h"
 
 enum {
 	ROWS_AHEAD = 8, /* rows; distance of prefetches */
 	CACHED = 128,   /* steps of r whose packed items stay in the first cache */
 	WORDS = 16,     /* of a vector */
-	BIAS = 127, LEAST = -126, LAST = 14 /* exponents: what f32 and bf16 add to them; the least one of f32 that is normal; LAST bits below its first one a product ends */
+	BIAS = 127,
+	LEAST = -126,
+	LAST = 14 /* exponents: what f32 and bf16 add to them; the least one of f32 that is normal; LAST bits below its first one a product
+	             ends */
 };
 
 bool cg_pairs(const cg *c) { return c->product->x.pairs && c->bits == 512 && rt_bf16_pairs(); }
@@ -38,8 +43,11 @@ cg_str cg_row_word(cg *c, int row)
 cg_str cg_multiply_pairs(cg *c, cg_str x, cg_str y, cg_str sum)
 {
 	cg_str r = cg_tmp(c);
-	rt_putf(c->out, "  %s.x = bitcast <16 x float> %s to <32 x bfloat>\n  %s.y = bitcast <16 x float> %s to <32 x bfloat>\n", r.s, x.s, r.s, y.s);
-	rt_putf(c->out, "  %s = call <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float> %s, <32 x bfloat> %s.x, <32 x bfloat> %s.y)\n", r.s, sum.s, r.s, r.s);
+	rt_putf(c->out, "  %s.x = bitcast <16 x float> %s to <32 x bfloat>\n  %s.y = bitcast <16 x float> %s to <32 x bfloat>\n", r.s, x.s,
+	        r.s, y.s);
+	rt_putf(c->out,
+	        "  %s = call <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float> %s, <32 x bfloat> %s.x, <32 x bfloat> %s.y)\n",
+	        r.s, sum.s, r.s, r.s);
 	return r;
 }
 
@@ -48,7 +56,8 @@ cg_str cg_half_of(cg *c, cg_str words, bool upper)
 	const int n = c->product->w;
 	const cg_str r = cg_tmp(c), type = cg_type(TJ_F32, n);
 	rt_putf(c->out, "  %s.i = bitcast %s %s to <%d x i32>\n", r.s, type.s, words.s, n);
-	rt_putf(c->out, "  %s.h = %s <%d x i32> %s.i, %s\n", r.s, upper ? "and" : "shl", n, r.s, cg_splat(c, "i32", cg_int(upper ? -65536 : 16), n).s);
+	rt_putf(c->out, "  %s.h = %s <%d x i32> %s.i, %s\n", r.s, upper ? "and" : "shl", n, r.s,
+	        cg_splat(c, "i32", cg_int(upper ? -65536 : 16), n).s);
 	rt_putf(c->out, "  %s = bitcast <%d x i32> %s.h to %s\n", r.s, n, r.s, type.s);
 	return r;
 }
@@ -73,7 +82,10 @@ static cg_str fit_of(cg *c, cg_str least, int n, const cg_str *words)
 {
 	for (int i = 0; i < n; i++) {
 		const cg_str r = cg_tmp(c);
-		rt_putf(c->out, "  %s.h = bitcast <16 x float> %s to <32 x i16>\n  %s.m = and <32 x i16> %s.h, splat (i16 32767)\n  %s = sub <32 x i16> %s.m, splat (i16 1)\n", r.s, words[i].s, r.s, r.s, r.s, r.s);
+		rt_putf(c->out,
+		        "  %s.h = bitcast <16 x float> %s to <32 x i16>\n  %s.m = and <32 x i16> %s.h, splat (i16 32767)\n"
+		        "  %s = sub <32 x i16> %s.m, splat (i16 1)\n",
+		        r.s, words[i].s, r.s, r.s, r.s, r.s);
 		least = lesser(c, least, r);
 	}
 	return least;
@@ -90,18 +102,23 @@ void cg_close_fit(cg *c)
 {
 	if (!c->product->ordered) return;
 	rt_puts(c->out, "  %all = load <32 x i16>, ptr %least, align 64\n  %one = call i16 @llvm.vector.reduce.umin.v32i16(<32 x i16> %all)\n");
-	rt_puts(c->out, "  %before = load i16, ptr %fit, align 2\n  %both = call i16 @llvm.umin.i16(i16 %before, i16 %one)\n  store i16 %both, ptr %fit, align 2\n");
+	rt_puts(c->out,
+	        "  %before = load i16, ptr %fit, align 2\n  %both = call i16 @llvm.umin.i16(i16 %before, i16 %one)\n"
+	        "  store i16 %both, ptr %fit, align 2\n");
 }
 
 /* The exponent, with its bias, of the number that %fit tells. */
 static cg_str exponent(cg *c, cg_str fit)
 {
 	const cg_str r = cg_tmp(c);
-	rt_putf(c->out, "  %s.l = load i16, ptr %s, align 2\n  %s.w = zext i16 %s.l to i64\n  %s.m = add i64 %s.w, 1\n  %s = lshr i64 %s.m, 7\n", r.s, fit.s, r.s, r.s, r.s, r.s, r.s, r.s);
+	rt_putf(c->out,
+	        "  %s.l = load i16, ptr %s, align 2\n  %s.w = zext i16 %s.l to i64\n  %s.m = add i64 %s.w, 1\n  %s = lshr i64 %s.m, 7\n",
+	        r.s, fit.s, r.s, r.s, r.s, r.s, r.s, r.s);
 	return r;
 }
 
-/* All sums are multiples of the last bit of the least product; if that is normal, no sum but 0 is below it. A number is normal if its exponent is not 0. */
+/* All sums are multiples of the last bit of the least product; if that is normal, no sum but 0 is below it. A number is normal if its
+ * exponent is not 0. */
 cg_str cg_fits(cg *c, cg_str rows, cg_str columns)
 {
 	const cg_str a = exponent(c, rows), b = exponent(c, columns), normal = cg_op(c, "mul", a, b), r = cg_tmp(c);
@@ -114,7 +131,8 @@ cg_str cg_fits(cg *c, cg_str rows, cg_str columns)
 static cg_str absent(const cg *c, int o) { return cg_fmt(c->product->ordered && !o ? "splat (i16 -32768)" : "zeroinitializer"); }
 
 /* ---- words ---- */
-/* Words of the items from `first` on, of x and y with n numbers each. apart: from the first step of an item to its second one. One instruction. */
+/* Words of the items from `first` on, of x and y with n numbers each. apart: from the first step of an item to its second one. One
+ * instruction. */
 static cg_str words_of(cg *c, int n, cg_str x, cg_str y, int first, int apart)
 {
 	cg_str r = cg_tmp(c);
@@ -142,13 +160,15 @@ static void interleave(cg *c, int o, int vecs, cg_str row, const cg_str *next, c
 /* ---- columns that are not packed ---- */
 void cg_open_pairs(cg *c, int vecs)
 {
-	rt_putf(c->out, "  %%zeros = alloca <%d x i16>, align 64\n  store <%d x i16> zeroinitializer, ptr %%zeros, align 64\n", vecs * WORDS, vecs * WORDS);
+	rt_putf(c->out, "  %%zeros = alloca <%d x i16>, align 64\n  store <%d x i16> zeroinitializer, ptr %%zeros, align 64\n",
+	        vecs * WORDS, vecs * WORDS);
 }
 
 void cg_pair_columns(cg *c, int vecs, cg_str (*at)(cg *c, int column), cg_str *y)
 {
 	cg_str second = cg_op(c, "or", cg_op(c, "shl", cg_fmt("%%k"), cg_int(1)), cg_int(1));
-	cg_str next = cg_choose(c, cg_cmp(c, "slt", second, cg_fmt("%%nk")), "ptr", cg_elem(c, TJ_BF16, at(c, 0), cg_fmt("%%step")), cg_fmt("%%zeros"));
+	cg_str next = cg_choose(c, cg_cmp(c, "slt", second, cg_fmt("%%nk")), "ptr", cg_elem(c, TJ_BF16, at(c, 0), cg_fmt("%%step")),
+	                        cg_fmt("%%zeros"));
 	interleave(c, 1, vecs, at(c, 0), &next, NULL, y);
 }
 
@@ -162,7 +182,8 @@ static void put_words(cg *c, int vecs, const cg_str *words, cg_str to)
 static void put_row(cg *c, int o, int width, cg_str word, bool odd, const cg_str *mask, cg_str whole, cg_str rest)
 {
 	const int vecs = (width + WORDS - 1) / WORDS;
-	const cg_str step = cg_op(c, "shl", word, cg_int(1)), row = cg_main_row(c, o, step), next = odd ? row : cg_main_row(c, o, cg_op(c, "or", step, cg_int(1)));
+	const cg_str step = cg_op(c, "shl", word, cg_int(1)), row = cg_main_row(c, o, step),
+		     next = odd ? row : cg_main_row(c, o, cg_op(c, "or", step, cg_int(1)));
 	const cg_str to = cg_elem(c, TJ_F32, cg_fmt("%%to"), cg_op(c, "mul", word, cg_int(width)));
 	const bool ordered = c->product->ordered, ahead = o && !cg_is_grouped(c, o);
 	cg_str words[CG_MOST_VECS];
@@ -190,8 +211,8 @@ static void put_row(cg *c, int o, int width, cg_str word, bool odd, const cg_str
 	cg_jump(c, cg_fmt("none%u", id));
 }
 
-/* Adjacent items. Where a panel is no multiple of a vector there is one panel, and the last vector of a word writes into the next one, which
- * comes later. */
+/* Adjacent items. Where a panel is no multiple of a vector there is one panel, and the last vector of a word writes into the next one,
+ * which comes later. */
 static void pack_along(cg *c, int o, int width)
 {
 	const bool even = width % WORDS == 0;
@@ -216,9 +237,15 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cg_s
 		cg_str q = cg_elem(c, TJ_BF16, item[i], k), x = cg_tmp(c);
 		if (o) cg_prefetch(c, q, 2 * CACHED);
 		cg_str steps = stop ? cg_read_some(c, TJ_I16, 2 * WORDS, q, mask) : cg_read(c, TJ_I16, 2 * WORDS, q);
-		if (stop) rt_putf(c->out, "  %s.s = select <32 x i1> %s, <32 x i16> %s, <32 x i16> %s\n", x.s, mask.s, steps.s, absent(c, o).s), steps = cg_fmt("%s.s", x.s);
+		if (stop)
+			rt_putf(c->out, "  %s.s = select <32 x i1> %s, <32 x i16> %s, <32 x i16> %s\n", x.s, mask.s, steps.s,
+			        absent(c, o).s),
+				steps = cg_fmt("%s.s", x.s);
 		if (c->product->ordered) {
-			rt_putf(c->out, "  %s.i = bitcast <32 x i16> %s to <16 x i32>\n  %s.r = call <16 x i32> @llvm.fshl.v16i32(<16 x i32> %s.i, <16 x i32> %s.i, <16 x i32> splat (i32 16))\n", x.s, steps.s, x.s, x.s, x.s);
+			rt_putf(c->out,
+			        "  %s.i = bitcast <32 x i16> %s to <16 x i32>\n  %s.r = call <16 x i32> @llvm.fshl.v16i32(<16 x i32> %s.i, <16 x i32> %s.i, "
+			        "<16 x i32> splat (i32 16))\n",
+			        x.s, steps.s, x.s, x.s, x.s);
 			rt_putf(c->out, "  %s = bitcast <16 x i32> %s.r to <16 x float>\n", x.s, x.s);
 		} else rt_putf(c->out, "  %s = bitcast <32 x i16> %s to <16 x float>\n", x.s, steps.s);
 		v[i] = x;
@@ -257,7 +284,8 @@ static cg_str step_of(cg *c, int o, cg_str from, cg_str k)
 {
 	cg_str last = cg_op(c, "sub", cg_fmt("%%nk"), cg_int(1)), wide = cg_tmp(c);
 	cg_str x = cg_read(c, TJ_I16, 1, cg_elem(c, TJ_BF16, from, cg_op(c, "mul", cg_least(c, k, last), cg_fmt("%%sk"))));
-	rt_putf(c->out, "  %s = zext i16 %s to i32\n", wide.s, cg_choose(c, cg_cmp(c, "sle", k, last), "i16", x, cg_int(c->product->ordered && !o ? -32768 : 0)).s);
+	rt_putf(c->out, "  %s = zext i16 %s to i32\n", wide.s,
+	        cg_choose(c, cg_cmp(c, "sle", k, last), "i16", x, cg_int(c->product->ordered && !o ? -32768 : 0)).s);
 	return wide;
 }
 
@@ -269,8 +297,10 @@ static void pack_singly(cg *c, int o, int width)
 	cg_str item = cg_elem(c, TJ_BF16, cg_fmt("%%from"), cg_op(c, "mul", cg_least(c, cg_op(c, "add", i.i, j.i), last), cg_fmt("%%si")));
 	cg_str to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "add", i.i, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))));
 	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
-	cg_str step = cg_op(c, "shl", k.i, cg_int(1)), half[2] = { step_of(c, o, item, step), step_of(c, o, item, cg_op(c, "add", step, cg_int(1))) }, word = cg_tmp(c);
-	rt_putf(c->out, "  %s.h = shl i32 %s, 16\n  %s = or i32 %s.h, %s\n", word.s, half[!c->product->ordered].s, word.s, word.s, half[c->product->ordered].s);
+	cg_str step = cg_op(c, "shl", k.i, cg_int(1)),
+	       half[2] = { step_of(c, o, item, step), step_of(c, o, item, cg_op(c, "add", step, cg_int(1))) }, word = cg_tmp(c);
+	rt_putf(c->out, "  %s.h = shl i32 %s, 16\n  %s = or i32 %s.h, %s\n", word.s, half[!c->product->ordered].s, word.s, word.s,
+	        half[c->product->ordered].s);
 	if (c->product->ordered) {
 		rt_putf(c->out, "  %s.f = bitcast i32 %s to float\n", word.s, word.s);
 		const cg_str all = cg_splat(c, "float", cg_fmt("%s.f", word.s), WORDS);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* parallel: from the text of new functions to code. Kernels and the functions that they call are compiled at the same time, in parts: one
  * object and one thread for each part; the threads end when the job ends. With one core all parts are compiled by the calling thread. */
 #include "codegen_llvm/cg.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* place: where each value is computed, and whether it differs between lanes.
  *
  *   %0 = num f64 0            entry, scalar

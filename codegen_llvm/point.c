@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* point: the primitives of ir/prims.def, constants, numbers and indices, as LLVM text. */
 #include "codegen_llvm/cg.h"
 
@@ -90,7 +91,8 @@ static void round_bf16(cg *c, cg_str name, int lanes, cg_str v)
 	rt_putf(c->out, "  %s = trunc %s %s to %s\n", name.s, ints.s, t.s, i16s(lanes).s);
 }
 
-/* Nothing but stores reads it: there it lies in few wide registers. Where it is widened again, the instruction's wait is longer than that of the plain ops. */
+/* Nothing but stores reads it: there it lies in few wide registers. Where it is widened again, the instruction's wait is longer than that
+ * of the plain ops. */
 static bool is_only_stored(const cg *c, const lo_ins *in)
 {
 	const uint32_t i = (uint32_t)(in - c->k->ins.v);
@@ -105,7 +107,8 @@ static bool rounds_at_once(const cg *c, const lo_ins *in, tj_dtype from, int lan
 	return c->bits == 512 && lanes >= 64 && from == TJ_F32 && in->dtype == TJ_BF16 && rt_bf16_pairs() && is_only_stored(c, in);
 }
 
-/* By the CPU's instruction, which takes subnormal numbers for 0: there they become normal ones with the same bits behind the point, and lose that again. */
+/* By the CPU's instruction, which takes subnormal numbers for 0: there they become normal ones with the same bits behind the point, and
+ * lose that again. */
 static void round_bf16_at_once(cg *c, cg_str name, int lanes, cg_str v)
 {
 	cg_str t = cg_tmp(c), ints = cg_type(TJ_I32, lanes), floats = cg_type(TJ_F32, lanes), is = cg_type(TJ_BOOL, lanes);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ports: issues some additions as a * 1 + b, so that both kinds of execution port are busy.
  *
  *   multiplier ports: a * b, a * b + c        adder ports: a + b, max(a, b), a < b        (Zen 4 and 5)

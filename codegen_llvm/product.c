@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* product: matrix products, for schedules TILE.
  *
  *   for each unit: a block of the result, rows x columns
@@ -10,11 +11,13 @@
  * Packing is left out where it does not pay: few tiles read whole panels in place; few panels read rows in place; and the sums go straight
  * to the result where the kernel does no more than store them.
  *
- * Functions that kernels share pack an operand (one for each) and compute a tile (one for each number of rows). A product with one row, or a few, whose
- * columns are adjacent in memory is computed in strips: several rows of the right operand are added to the sums at a time, from end to
- * end, because memory is read fastest in sequence. Each sum is one chain of fused multiply-adds in each chunk, whatever the walk.
+ * Functions that kernels share pack an operand (one for each) and compute a tile (one for each number of rows). A product with one row, or
+ * a few, whose columns are adjacent in memory is computed in strips: several rows of the right operand are added to the sums at a time,
+ * from end to end, because memory is read fastest in sequence. Each sum is one chain of fused multiply-adds in each chunk, whatever the
+ * walk.
  *
- * Packed rows and columns that are absent repeat the last one, are 0, or, as bytes, are what was there before; their sums are never stored. */
+ * Packed rows and columns that are absent repeat the last one, are 0, or, as bytes, are what was there before; their sums are never stored.
+ */
 #include "codegen_llvm/product.h"
 
 /* ---- a unit ---- */
@@ -83,9 +86,17 @@ static unit put_unit(cg *c)
 	const cg_num up = cg_mul(c, cg_add(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(1)), cg_lit(LO_TILE_ROWS * LO_ROW_ROOM));
 	u.packed = cg_fmt("%%scratch");
 	u.panels = cg_elem(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
-	for (int o = 0; p->ordered && o < 2; o++) u.fit[o] = cg_elem(c, TJ_I16, u.panels, cg_int(o - 2)); /* the last bytes of what lies between the two */
-	if (p->across) u.panels = cg_elem(c, p->t, u.packed, cg_op(c, "add", cg_op(c, "mul", cg_int(p->most), cg_int(k->red)), cg_int(LO_TILE_SLACK)));
-	u.sums = cg_elem(c, p->t, u.panels, cg_add(c, p->x.strips ? cg_mul(c, p->pitch, cg_lit(cg_strip_rows(c))) : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(LO_TILE_PANEL)), cg_lit(LO_TILE_SLACK)).s);
+	for (int o = 0; p->ordered && o < 2; o++)
+		u.fit[o] = cg_elem(c, TJ_I16, u.panels, cg_int(o - 2)); /* the last bytes of what lies between the two */
+	if (p->across)
+		u.panels = cg_elem(c, p->t, u.packed,
+		                   cg_op(c, "add", cg_op(c, "mul", cg_int(p->most), cg_int(k->red)), cg_int(LO_TILE_SLACK)));
+	u.sums = cg_elem(c, p->t, u.panels,
+	                 cg_add(c,
+	                        p->x.strips ? cg_mul(c, p->pitch, cg_lit(cg_strip_rows(c)))
+	                                    : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(LO_TILE_PANEL)),
+	                        cg_lit(LO_TILE_SLACK))
+	                         .s);
 	u.pitch = p->pitch.s;
 	if (p->direct == LO_NOREF) return u;
 	const lo_ins *out = &k->ins.v[p->direct];
@@ -118,7 +129,8 @@ static void call_tile(cg *c, const cg_str *name, cg_str q, const char *arguments
 	cg_label(c, cg_fmt("tiled%u", id));
 }
 
-typedef struct part { cg_str k, nk, first, last, fits; } part; /* a chunk of r: its first r, their number, whether it is the first one, the last one; cg_fits() */
+/* a chunk of r: its first r, their number, whether it is the first one, the last one; cg_fits() */
+typedef struct part { cg_str k, nk, first, last, fits; } part;
 typedef struct plan {
 	cg_str rows, full;      /* the first `full` tiles of a block have so many rows */
 	cg_str n;               /* number of tiles. With known rows, those behind the full ones have a row less; */
@@ -143,7 +155,8 @@ static void call(cg *c, cg_str name, rt_text *arguments)
 static void call_pack(cg *c, const unit *u, int o, cg_str to, cg_str item, cg_str n, const part *k)
 {
 	rt_text t = { 0 };
-	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s", to.s, operand_at(c, u, o, item, k->k).s, n.s, k->nk.s, cg_int(cg_item_step(c, o)).s, cg_int(cg_r_step(c, o)).s);
+	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s", to.s, operand_at(c, u, o, item, k->k).s, n.s, k->nk.s,
+	        cg_int(cg_item_step(c, o)).s, cg_int(cg_r_step(c, o)).s);
 	cg_put_arguments(c, o, item, k->k, &t);
 	if (c->product->ordered) rt_putf(&t, ", ptr %s", u->fit[o].s);
 	call(c, c->product->pack[o], &t);
@@ -168,7 +181,8 @@ static cg_str first_panel(cg *c, const part *k)
 static cg_str stored_panel(cg *c, const unit *u, const part *k, cg_str j)
 {
 	const struct cg_product *p = c->product;
-	cg_str column = cg_op(c, "add", u->lo, j), number = cg_op(c, "udiv", column, cg_int(p->panel)), within = cg_op(c, "and", column, cg_int(p->panel - 1));
+	cg_str column = cg_op(c, "add", u->lo, j), number = cg_op(c, "udiv", column, cg_int(p->panel)),
+	       within = cg_op(c, "and", column, cg_int(p->panel - 1));
 	return cg_elem(c, p->yt, first_panel(c, k), cg_op(c, "add", cg_op(c, "mul", number, panel_size(c, k)), within));
 }
 
@@ -182,7 +196,8 @@ static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_st
 	const unsigned id = ++c->tmp;
 	if (!p->in_place) return x;
 	const cg_str sk = cg_int(cg_r_step(c, 1)), n = cg_op(c, "sub", u->columns, j);
-	cg_str whole = cg_cmp(c, "sge", n, cg_int(p->width)), there = cg_choose(c, t->packs, "i1", cg_fmt("true"), whole), here = cg_choose(c, t->packs, "i1", cg_fmt("false"), whole);
+	cg_str whole = cg_cmp(c, "sge", n, cg_int(p->width)), there = cg_choose(c, t->packs, "i1", cg_fmt("true"), whole),
+	       here = cg_choose(c, t->packs, "i1", cg_fmt("false"), whole);
 	cg_str start = operand_at(c, u, 1, j, k->k);
 	x.y = cg_choose(c, t->packs, "ptr", x.y, u->panels);
 	rt_putf(c->out, "  br i1 %s, label %%panel%u, label %%pack%u\n", there.s, id, id);
@@ -206,8 +221,8 @@ static plan known_tiles(cg *c, cg_str rows)
 	return t;
 }
 
-/* Tiles as large as can be, then smaller ones, of which the last one has at most one row that is absent; a few rows are one tile, which reads columns
- * once. Rows are packed then, and sums have room for absent ones. */
+/* Tiles as large as can be, then smaller ones, of which the last one has at most one row that is absent; a few rows are one tile, which
+ * reads columns once. Rows are packed then, and sums have room for absent ones. */
 static plan any_tiles(cg *c, cg_str rows)
 {
 	const struct cg_product *p = c->product;
@@ -219,7 +234,8 @@ static plan any_tiles(cg *c, cg_str rows)
 		const cg_str least = cg_choose(c, small, "i64", cg_int(p->rows[i - 1] + 1), cg_int(p->rows[i] - 1));
 		t.next = cg_choose(c, cg_cmp(c, "sge", left, least), "i64", cg_int(p->rows[i]), t.next);
 	}
-	const cg_str one = cg_choose(c, cg_cmp(c, "sgt", left, cg_int(0)), "i64", cg_int(1), cg_int(0)), two = cg_choose(c, cg_cmp(c, "sgt", left, t.next), "i64", cg_int(1), cg_int(0));
+	const cg_str one = cg_choose(c, cg_cmp(c, "sgt", left, cg_int(0)), "i64", cg_int(1), cg_int(0)),
+		     two = cg_choose(c, cg_cmp(c, "sgt", left, t.next), "i64", cg_int(1), cg_int(0));
 	t.n = cg_op(c, "add", t.full, cg_op(c, "add", one, two));
 	return t;
 }
@@ -265,7 +281,10 @@ static void call_if(cg *c, cg_str is, bool value, const char *label, unsigned id
 	cg_label(c, skip);
 }
 
-static cg_str sums_at(cg *c, cg_str sums, cg_str pitch, cg_str row, cg_str column) { return cg_elem(c, c->product->t, sums, cg_op(c, "add", column, cg_op(c, "mul", row, pitch))); }
+static cg_str sums_at(cg *c, cg_str sums, cg_str pitch, cg_str row, cg_str column)
+{
+	return cg_elem(c, c->product->t, sums, cg_op(c, "add", column, cg_op(c, "mul", row, pitch)));
+}
 
 /* partly, late: whether the sums of a panel go straight to the result in this chunk. */
 static cg_str is_direct(cg *c, const unit *u, const part *k, const panel *y)
@@ -295,7 +314,9 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 	rt_putf(&arguments, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i1 %s", x.s, y->y.s, y->step.s, k->nk.s, sums.s, pitch.s, k->first.s);
 	if (cg_row_is_argument(p)) rt_putf(&arguments, ", i64 %s", row.s);
 	if (p->late) rt_putf(&arguments, ", ptr %s, i64 %s", before.s, u->pitch.s);
-	if (p->copies_rows) rt_putf(&arguments, ", i64 %s, ptr %s", row.s, cg_choose(c, cg_cmp(c, "eq", y->j, cg_int(0)), "ptr", operand_at(c, u, 0, at.row, k->k), cg_fmt("null")).s);
+	if (p->copies_rows)
+		rt_putf(&arguments, ", i64 %s, ptr %s", row.s,
+		        cg_choose(c, cg_cmp(c, "eq", y->j, cg_int(0)), "ptr", operand_at(c, u, 0, at.row, k->k), cg_fmt("null")).s);
 	if (copy || p->one_tile) rt_putf(&arguments, ", ptr %s", copy ? y->copy.s : "null");
 	if (copy || !p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
 	if (p->ordered) call_if(c, k->fits, false, "apart", id, p->apart_tile, at.n, rt_str(&arguments));
@@ -318,7 +339,8 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 static panel copy_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j, cg_str *next)
 {
 	const struct cg_product *p = c->product;
-	const panel there = { .j = j, .y = operand_at(c, u, 1, j, k->k), .step = cg_int(cg_r_step(c, 1)), .copy = u->panels }, copy = { .j = j, .y = u->panels, .step = cg_int(p->width) };
+	const panel there = { .j = j, .y = operand_at(c, u, 1, j, k->k), .step = cg_int(cg_r_step(c, 1)), .copy = u->panels },
+		    copy = { .j = j, .y = u->panels, .step = cg_int(p->width) };
 	const cg_str n = cg_op(c, "sub", u->columns, j), whole = cg_cmp(c, "sge", n, cg_int(p->width));
 	const unsigned id = ++c->tmp;
 	if (!p->unpacked) {
@@ -336,7 +358,8 @@ static panel copy_panel(cg *c, const unit *u, const part *k, const plan *t, cg_s
 
 static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
 {
-	const cg_str all = cg_int(c->product->most), panels = cg_known_rows(c) ? t->n : cg_op(c, "udiv", cg_op(c, "add", u->rows, cg_int(c->product->most - 1)), all);
+	const cg_str all = cg_int(c->product->most),
+		     panels = cg_known_rows(c) ? t->n : cg_op(c, "udiv", cg_op(c, "add", u->rows, cg_int(c->product->most - 1)), all);
 	cg_loop i = cg_open(c, "t", cg_int(0), panels, cg_int(1), false);
 	const cg_str number = cg_hide(c, i.i);
 	tile x;
@@ -358,8 +381,8 @@ static void pack_columns(cg *c, const unit *u, const part *k, const plan *t)
 	cg_jump(c, cg_fmt("panels%u", id));
 }
 
-/* A block of few rows, which is one tile, reads long pieces of memory, in place. Two rows are computed like four, which pays if columns lie a multiple
- * of a page apart, or may do. The first column that is left; of more rows 0. */
+/* A block of few rows, which is one tile, reads long pieces of memory, in place. Two rows are computed like four, which pays if columns lie
+ * a multiple of a page apart, or may do. The first column that is left; of more rows 0. */
 static cg_str put_wide(cg *c, const unit *u, const part *k, const plan *t)
 {
 	const struct cg_product *p = c->product;
@@ -414,7 +437,10 @@ static void put_tiles(cg *c, const unit *u)
 	for (int o = 0; p->ordered && o < (p->x.words ? 1 : 2); o++) cg_write(c, TJ_I16, 1, cg_int(-1), u->fit[o]);
 	if (packs_rows(p)) pack_rows(c, u, &k, &t);
 	if (!p->lone) pack_columns(c, u, &k, &t);
-	if (p->ordered) k.fits = cg_fits(c, u->fit[0], p->x.words ? cg_elem(c, p->yt, first_panel(c, &k), cg_op(c, "sub", panel_size(c, &k), cg_int(p->panel))) : u->fit[1]);
+	if (p->ordered)
+		k.fits = cg_fits(c, u->fit[0],
+		                 p->x.words ? cg_elem(c, p->yt, first_panel(c, &k), cg_op(c, "sub", panel_size(c, &k), cg_int(p->panel)))
+		                            : u->fit[1]);
 	if (p->rows_first) put_by_rows(c, u, &k, &t);
 	else put_by_panels(c, u, &k, &t);
 	cg_close(c, &r);
@@ -430,11 +456,12 @@ static void put_across(cg *c, const unit *u)
 	cg_str q = cg_int(p->rows[p->nrows - 1]);
 	for (int i = p->nrows - 2; i >= 0; i--) q = cg_choose(c, cg_cmp(c, "sle", u->rows, cg_int(p->rows[i])), "i64", cg_int(p->rows[i]), q);
 	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->width), false);
-	cg_str lacks = cg_op(c, "sub", cg_op(c, "add", j.i, cg_int(p->width)), u->columns), skip = cg_choose(c, cg_cmp(c, "sgt", lacks, cg_int(0)), "i64", lacks, cg_int(0));
+	cg_str lacks = cg_op(c, "sub", cg_op(c, "add", j.i, cg_int(p->width)), u->columns),
+	       skip = cg_choose(c, cg_cmp(c, "sgt", lacks, cg_int(0)), "i64", lacks, cg_int(0));
 	cg_str from = p->ragged ? cg_op(c, "sub", j.i, skip) : j.i;
 	rt_text t = { 0 };
-	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i64 %s", x.s, operand_at(c, u, 1, from, cg_int(0)).s, cg_int(cg_item_step(c, 1)).s, nk.s,
-	        cg_elem(c, p->t, u->sums, from).s, u->pitch.s, skip.s);
+	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i64 %s", x.s, operand_at(c, u, 1, from, cg_int(0)).s,
+	        cg_int(cg_item_step(c, 1)).s, nk.s, cg_elem(c, p->t, u->sums, from).s, u->pitch.s, skip.s);
 	cg_put_arguments(c, 1, from, cg_int(0), &t);
 	call_tile(c, p->tile, q, rt_str(&t));
 	c->oom |= t.oom;
@@ -479,9 +506,11 @@ static void put_bytes(cg *c, const unit *u)
 
 static void call_strip(cg *c, const unit *u, cg_str name, cg_str k, cg_str sums, cg_str first)
 {
-	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1)), x = operand_at(c, u, 0, cg_int(0), k), y = operand_at(c, u, 1, cg_int(0), k);
+	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1)), x = operand_at(c, u, 0, cg_int(0), k),
+		     y = operand_at(c, u, 1, cg_int(0), k);
 	rt_text t = { 0 };
-	rt_putf(&t, "ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s, i64 %s, i64 %s", x.s, sx.s, y.s, sy.s, sums.s, u->columns.s, first.s, u->pitch.s, cg_int(cg_item_step(c, 0)).s);
+	rt_putf(&t, "ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s, i64 %s, i64 %s", x.s, sx.s, y.s, sy.s, sums.s, u->columns.s,
+	        first.s, u->pitch.s, cg_int(cg_item_step(c, 0)).s);
 	for (int o = 0; o < 2; o++) cg_put_arguments(c, o, cg_int(0), k, &t);
 	call(c, name, &t);
 }
@@ -506,7 +535,8 @@ static void put_strips(cg *c, const unit *u)
 	for (int i = 0; i < cg_strip_rows(c); i++) {
 		const cg_str row = cg_op(c, "mul", u->pitch, cg_int(i));
 		cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->w), false);
-		const cg_str at = cg_op(c, "add", row, j.i), q = cg_elem(c, p->t, u->sums, at), more = cg_read(c, p->t, p->w, cg_elem(c, p->t, u->panels, at));
+		const cg_str at = cg_op(c, "add", row, j.i), q = cg_elem(c, p->t, u->sums, at),
+			     more = cg_read(c, p->t, p->w, cg_elem(c, p->t, u->panels, at));
 		cg_write(c, p->t, p->w, cg_sum(c, p->t, p->w, cg_read(c, p->t, p->w, q), more), q);
 		cg_close(c, &j);
 	}
@@ -611,5 +641,7 @@ void cg_along_product(cg *c, cg_span span)
 	else if (p->across) put_across(c, &u);
 	else put_tiles(c, &u);
 	if (p->direct == LO_NOREF) put_rows(c, &u, cg_int(0), span);
-	else if (p->partly) put_rows(c, &u, cg_op(c, "sub", u.columns, cg_op(c, "urem", u.columns, cg_int(p->width))), (cg_span){ p->width > c->lanes, true, true, true });
+	else if (p->partly)
+		put_rows(c, &u, cg_op(c, "sub", u.columns, cg_op(c, "urem", u.columns, cg_int(p->width))),
+		         (cg_span){ p->width > c->lanes, true, true, true });
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* product: shared by the files that write matrix products.
  *
  *   choose.c    what is packed, how large tiles are, where sums go
@@ -59,7 +60,8 @@ struct cg_product {
 	uint32_t direct;        /* the store that is all that the point sections do: tiles write whole panels there; LO_NOREF: none */
 	bool partly;            /* direct, but blocks have a panel that is not whole */
 	bool late;              /* direct, but only in the last chunk */
-	bool rows_first;        /* a tile of rows goes through all panels of packed columns, before the next one does; else a panel through all rows */
+	bool rows_first; /* a tile of rows goes through all panels of packed columns, before the next one does; else a panel through all
+	                    rows */
 	int edge;               /* vectors of panels that are not whole, for which there are tiles of their own; 0: none */
 	int edge_lanes;         /* of these vectors */
 	bool masked;            /* these tiles read and store the columns that there are, with masks; else whole vectors */
@@ -69,11 +71,12 @@ struct cg_product {
 	/* How rows are read: */
 	bool rows_in_place;     /* rows are not packed */
 	bool rows_apart;        /* packed rows lie as rows do, LO_ROW_ROOM elements from one to the next */
-	bool copies_rows;       /* rows_apart: the tiles of a block's first panel copy them, for themselves and for those of the other panels; else rows are
-	                         * packed beforehand, unless they are in place */
+	bool copies_rows; /* rows_apart: the tiles of a block's first panel copy them, for themselves and for those of the other panels;
+	                   * else rows are packed beforehand, unless they are in place */
 	/* How columns are read: */
 	bool in_place;          /* whole panels of columns are read in place where rows are few */
-	bool wide;              /* the number of rows is not known: a tile of CG_WIDE_ROWS, for at most so many, reads panels of CG_WIDE_VECS in place; their sums fit in registers */
+	bool wide; /* the number of rows is not known: a tile of CG_WIDE_ROWS, for at most so many, reads panels of CG_WIDE_VECS in place;
+	              their sums fit in registers */
 	bool lone;              /* never more than one panel of columns is packed at a time */
 	bool copies;            /* lone: the first tile of a whole panel copies its columns for the others */
 	bool one_tile;          /* copies_rows and copies: one function does it all; else another one copies columns */
@@ -83,12 +86,14 @@ struct cg_product {
 	/* What is prefetched: */
 	bool asks_sums;         /* tiles prefetch where they store sums */
 	/* Names of the functions that it calls: */
-	cg_str pack[2], tile[CG_MOST_TILES], edge_tile[CG_MOST_TILES], strip, strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
+	cg_str pack[2], tile[CG_MOST_TILES], edge_tile[CG_MOST_TILES], strip,
+		strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
 	cg_str apart_tile[CG_MOST_TILES], copy_tile[CG_MOST_TILES], wide_tile;
 };
 
 /* ---- choose.c ---- */
-bool cg_lie_apart(int64_t step, tj_dtype t, int64_t bytes); /* elements of t so many from each other are a multiple of so many bytes apart, or may be */
+/* elements of t so many from each other are a multiple of so many bytes apart, or may be */
+bool cg_lie_apart(int64_t step, tj_dtype t, int64_t bytes);
 bool cg_known_rows(const cg *c);          /* how many rows a block has is known */
 bool cg_columns_exceed(const cg *c, int64_t most); /* the columns are known to have more than so many bytes */
 int cg_few_rows(const cg *c);             /* at most this many rows read columns in place */
@@ -108,13 +113,16 @@ cg_str cg_main_row(cg *c, int o, cg_str k); /* the address of step k of the firs
 bool cg_items_adjacent(const cg *c, int o); /* vectors of items can be loaded: each load has steps of 0 or 1, the main one of 1 */
 bool cg_steps_adjacent(const cg *c, int o); /* vectors of steps of r can be loaded */
 void cg_put_parameters(const cg *c, int o, rt_text *t); /* of a function that computes the operand */
-void cg_put_arguments(cg *c, int o, cg_str item, cg_str k, rt_text *t); /* for a function that begins at that item of the block and at that r */
+/* for a function that begins at that item of the block and at that r */
+void cg_put_arguments(cg *c, int o, cg_str item, cg_str k, rt_text *t);
 cg_str cg_computed(cg *c, int o, const cg_at *at); /* operand o there */
 void cg_read_as_it_lies(cg *c, bool on);           /* columns, in what follows: as they lie, even if the first tile copies them */
-cg_str cg_columns(cg *c, cg_str p, cg_at at);      /* a vector of columns at p, as tiles and strips multiply them; sets lanes and loaded itself */
+/* a vector of columns at p, as tiles and strips multiply them; sets lanes and loaded itself */
+cg_str cg_columns(cg *c, cg_str p, cg_at at);
 
-/* The address of item n < CG_MULTIPLES of items `bytes` bytes apart, as one base register and one of CG_STRIDES: 1, 3, 5 and 7 times the distance,
- * which an address also doubles and quadruples. Where LLVM sees a loop move the base, it keeps each address in a register of its own: hide it. */
+/* The address of item n < CG_MULTIPLES of items `bytes` bytes apart, as one base register and one of CG_STRIDES: 1, 3, 5 and 7 times the
+ * distance, which an address also doubles and quadruples. Where LLVM sees a loop move the base, it keeps each address in a register of its
+ * own: hide it. */
 enum { CG_STRIDES = 4, CG_MULTIPLES = 8 };
 void cg_strides(cg *c, cg_str bytes, cg_str *stride);
 cg_str cg_multiple(cg *c, cg_str base, const cg_str *stride, int n);
@@ -145,7 +153,8 @@ int cg_byte_chunk(const cg *c);   /* the field `chunk` */
 int cg_byte_columns(const cg *c); /* the field `width`: of a tile that has all rows */
 void cg_pack_bytes(cg *c);        /* as cg_pack(), of rows, in the layout that the functions below read */
 /* Names of functions. r: a chunk of it. */
-/* sums (row i at %sums + i * %pitch) = or += rows times columns. %step: elements from column to column. ask: it prefetches as many columns behind them. */
+/* sums (row i at %sums + i * %pitch) = or += rows times columns. %step: elements from column to column. ask: it prefetches as many columns
+ * behind them. */
 cg_str cg_put_byte_tile(cg *c, int columns, bool ask);
 cg_str cg_put_byte_strip(cg *c);             /* sums of one row = or += r; in an order of their own */
 cg_str cg_put_byte_order(cg *c);             /* puts these sums in order */
@@ -161,7 +170,8 @@ void cg_open_fit(cg *c);                           /* in a function that packs: 
 void cg_close_fit(cg *c);                          /* and last */
 cg_str cg_fits(cg *c, cg_str rows, cg_str columns); /* no sum can be subnormal, and no number is */
 void cg_pack_pairs(cg *c, int o, int width);       /* as cg_pack(), in words; between cg_open_fit() and cg_close_fit() if ordered */
-/* In a tile, columns that are not packed: what comes first; then their words in step %k of the loop. at: the address of a column, at the current r. */
+/* In a tile, columns that are not packed: what comes first; then their words in step %k of the loop. at: the address of a column, at the
+ * current r. */
 void cg_open_pairs(cg *c, int vecs);
 void cg_pair_columns(cg *c, int vecs, cg_str (*at)(cg *c, int column), cg_str *y);
 
@@ -174,15 +184,17 @@ typedef enum cg_tile {
 	CG_WIDE_TILE,   /* see cg_product.wide */
 	CG_COPY_TILE    /* reads columns as they lie, and writes them to %copy as packing does */
 } cg_tile;
-cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how); /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */
-bool cg_row_is_argument(const struct cg_product *p); /* %row: elements from row to row, of a tile that reads them in place; after those of every tile */
+/* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */
+cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how);
+/* %row: elements from row to row, of a tile that reads them in place; after those of every tile */
+bool cg_row_is_argument(const struct cg_product *p);
 int cg_strip_rows(const cg *c);
 cg_str cg_put_strip(cg *c, int steps);         /* sums (row i at %sums + i * %pitch) = or += steps of r */
 int cg_strip_steps(const cg *c);               /* steps of r that a strip adds at a time */
 
 /* ---- across.c ---- */
-/* The name of a function: sums (row i at %sums + i * %pitch) = rows times a panel of columns, over all nk steps of r; those of the first %skip
- * columns are not stored. %step: elements from column to column. ask: it prefetches the next panel. */
+/* The name of a function: sums (row i at %sums + i * %pitch) = rows times a panel of columns, over all nk steps of r; those of the first
+ * %skip columns are not stored. %step: elements from column to column. ask: it prefetches the next panel. */
 cg_str cg_put_across(cg *c, int rows, bool ask);
 
 #endif

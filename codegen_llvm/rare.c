@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* rare: where the condition of a select is nearly always true, its last operand is computed behind a branch.
  *
  *   %7 = select f32 %c %6 %5 mostly        br when %c holds in all lanes, to join

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* reduce: accumulators, in the fixed order of ir/tree.c.
  *
  *   rows     an accumulator has the lanes of the tree: in registers when the body has as many lanes, else in an array of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* section: the text of a section: straight-line code for a point section, a loop over r for a loop section.
  *
  *   one chunk      loop 0..main, tail
@@ -340,7 +341,8 @@ static void either_way(cg *c, const lo_section *s, const extent *x)
 	if (!value) { c->oom = true; return; }
 	for (uint32_t i = 0; i < c->acc.n; i++)
 		if (c->acc.v[i].ordered && c->acc.v[i].chunk < least) least = c->acc.v[i].chunk;
-	rt_putf(c->out, "  %s = icmp sle i64 %s, %lld\n  br i1 %s, label %%brief%u, label %%long%u\n", few.s, x->red.s.s, (long long)least, few.s, id, id);
+	rt_putf(c->out, "  %s = icmp sle i64 %s, %lld\n  br i1 %s, label %%brief%u, label %%long%u\n", few.s, x->red.s.s, (long long)least,
+	        few.s, id, id);
 	cg_label(c, cg_fmt("brief%u", id));
 	c->copy = ".b";
 	one_chunk(c, s, x);

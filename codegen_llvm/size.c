@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* size: extents, coefficients and offsets of a kernel, and arithmetic on them. Known sizes are folded to literals; what
  * depends on symbols is computed once per call, in the entry. */
 #include "codegen_llvm/cg.h"

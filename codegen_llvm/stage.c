@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* stage: the tail of a long body without a second copy of that body.
  *
  *   vector loop over lo..stop, on the buffers

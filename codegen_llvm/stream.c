@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* stream: stores that bypass the caches (non-temporal stores).
  *
  * If a kernel touches more than the caches hold, its results have left the caches before they are read. A plain store first

@@ -1,4 +1,6 @@
-/* stride: loads of every second, third or fourth element, also backwards: whole vectors, shuffled. A gather takes three to six times as long.
+/* SPDX-License-Identifier: MIT */
+/* stride: loads of every second, third or fourth element, also backwards: whole vectors, shuffled. A gather takes three to six times as
+ * long.
  *
  *   step 2, vectors of 4      a  .  b  .  c  .  d       position in memory
  *                            [a  .  b  .]               one vector
@@ -75,8 +77,8 @@ void cg_load_along(cg *c, cg_str name, tj_dtype t, cg_str p, int64_t step)
 	cg_str all = cg_fmt("poison"), type = cg_type(t, c->lanes);
 	for (; x.first < c->lanes; x.first += n) {
 		const cg_str part = put_run(c, p, t, &x), next = x.first + n == c->lanes ? name : cg_tmp(c);
-		rt_putf(c->out, "  %s = call %s @llvm.vector.insert.%s.%s(%s %s, %s %s, i64 %d)\n", next.s, type.s, cg_mangle(t, c->lanes).s, cg_mangle(t, n).s,
-		        type.s, all.s, cg_type(t, n).s, part.s, x.first);
+		rt_putf(c->out, "  %s = call %s @llvm.vector.insert.%s.%s(%s %s, %s %s, i64 %d)\n", next.s, type.s,
+		        cg_mangle(t, c->lanes).s, cg_mangle(t, n).s, type.s, all.s, cg_type(t, n).s, part.s, x.first);
 		all = next;
 	}
 }

@@ -1,15 +1,21 @@
+/* SPDX-License-Identifier: MIT */
 /* sums: the functions that compute sums of a product: a tile, whose sums are in registers, and a strip, whose sums are in a near cache. */
 #include "codegen_llvm/product.h"
 
 enum {
-	STEPS = 16, FEW_STEPS = 8, /* strips: steps of r that are added at a time; FEW where their rows share a set of the first cache */
-	NUMBERS = 24,              /* strips: of several rows, most that are in registers */
-	AHEAD = 256,               /* strips: elements; distance of prefetches */
+	STEPS = 16,
+	FEW_STEPS = 8,                /* strips: steps of r that are added at a time; FEW where their rows share a set of the first cache */
+	NUMBERS = 24,                 /* strips: of several rows, most that are in registers */
+	AHEAD = 256,                  /* strips: elements; distance of prefetches */
 	MOST_ROWS = 2 * LO_TILE_ROWS, /* of a tile of one vector of columns */
-	NEAR = 48, NEAR_STORED = 96, NEAR_VECS = 3   /* tiles: steps of r; distance of prefetches. Wider tiles read long pieces, which a processor fetches ahead by itself */
+	NEAR = 48,
+	NEAR_STORED = 96,
+	NEAR_VECS =
+		3 /* tiles: steps of r; distance of prefetches. Wider tiles read long pieces, which a processor fetches ahead by itself */
 };
 
-int cg_strip_rows(const cg *c) { return c->product->x.row < 0 ? 1 : (int)c->k->dim[c->product->x.row]; } /* a block has all rows; how many may be a symbol in the schedule */
+/* a block has all rows; how many may be a symbol in the schedule */
+int cg_strip_rows(const cg *c) { return c->product->x.row < 0 ? 1 : (int)c->k->dim[c->product->x.row]; }
 
 /* Steps of r in a strip: as many as registers allow, unless rows of B are a multiple of a page apart, or may be. */
 int cg_strip_steps(const cg *c)
@@ -31,7 +37,8 @@ static cg_str column_at(cg *c, int column)
 {
 	const struct cg_product *p = c->product;
 	if (!p->x.panels) return cg_elem(c, p->yt, cg_fmt("%%ya"), cg_int(column));
-	cg_str panel = column < p->panel ? cg_fmt("%%ya") : cg_elem(c, p->yt, cg_fmt("%%ya"), cg_op(c, "mul", cg_fmt("%%step"), cg_int(column / p->panel)));
+	cg_str panel = column < p->panel ? cg_fmt("%%ya")
+	                                 : cg_elem(c, p->yt, cg_fmt("%%ya"), cg_op(c, "mul", cg_fmt("%%step"), cg_int(column / p->panel)));
 	return cg_elem(c, p->yt, panel, cg_int(column % p->panel));
 }
 
@@ -60,15 +67,16 @@ static void put_row_addresses(cg *c, int rows, const cg_str *stride, cg_str *x)
 	}
 }
 
-/* Sums of a later chunk are added to those of the tile, which may lie elsewhere (%before). The first chunk's are added to -0.0, which changes none of them: a choice for each
- * vector would take LLVM several times as long. */
+/* Sums of a later chunk are added to those of the tile, which may lie elsewhere (%before). The first chunk's are added to -0.0, which
+ * changes none of them: a choice for each vector would take LLVM several times as long. */
 static void open_sums(cg *c, int vecs)
 {
 	const struct cg_product *p = c->product;
 	if (p->one_chunk) return;
 	rt_putf(c->out, "  %%none = alloca [%d x %s], align %d\n", vecs * p->w, cg_type(p->t, 1).s, RT_LINE);
 	for (int v = 0; v < vecs; v++)
-		cg_write(c, p->t, p->w, cg_literal(p->t, lo_identity(LO_RED_ADD, p->t), p->w), cg_elem(c, p->t, cg_fmt("%%none"), cg_int((int64_t)v * p->w)));
+		cg_write(c, p->t, p->w, cg_literal(p->t, lo_identity(LO_RED_ADD, p->t), p->w),
+		         cg_elem(c, p->t, cg_fmt("%%none"), cg_int((int64_t)v * p->w)));
 	const char *const before = p->late ? "%before" : "%sums", *const pitch = p->late ? "%before.pitch" : "%pitch";
 	rt_putf(c->out, "  %%old = select i1 %%first, ptr %%none, ptr %s\n  %%old.pitch = select i1 %%first, i64 0, i64 %s\n", before, pitch);
 }
@@ -124,7 +132,8 @@ static void copy_vector(cg *c, cg_str r, cg_str k)
 {
 	const struct cg_product *p = c->product;
 	const cg_str from = cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%from"), cg_op(c, "mul", r, cg_fmt("%%row"))), k);
-	cg_write(c, p->t, p->w, cg_read(c, p->t, p->w, from), cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", r, cg_int(LO_ROW_ROOM))), k));
+	cg_write(c, p->t, p->w, cg_read(c, p->t, p->w, from),
+	         cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", r, cg_int(LO_ROW_ROOM))), k));
 }
 
 /* What follows, up to end_copy(), is done if the tile copies: %from, or %copy, is not NULL. */
@@ -155,7 +164,11 @@ static void copy_next(cg *c, int rows)
 	for (int i = 0; i < rows; i += p->w) {
 		const cg_str r = cg_least(c, cg_op(c, "add", within, cg_int(i)), cg_int(rows - 1));
 		copy_vector(c, r, next);
-		cg_prefetch(c, cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%from"), cg_op(c, "mul", cg_op(c, "add", r, cg_int(rows)), cg_fmt("%%row"))), here), 0);
+		cg_prefetch(c,
+		            cg_elem(c, p->t,
+		                    cg_elem(c, p->t, cg_fmt("%%from"), cg_op(c, "mul", cg_op(c, "add", r, cg_int(rows)), cg_fmt("%%row"))),
+		                    here),
+		            0);
 	}
 	end_copy(c, "next");
 }
@@ -168,7 +181,10 @@ static bool has_masks(const struct cg_product *p, cg_tile how) { return how == C
 static bool may_copy(const struct cg_product *p, cg_tile how) { return how == CG_COPY_TILE || p->one_tile; }
 
 /* Columns that are packed, or that the first tile has copied. */
-static bool reads_copy(const struct cg_product *p, cg_tile how) { return how == CG_PLAIN_TILE && (p->copies ? !p->one_tile : !p->in_place); }
+static bool reads_copy(const struct cg_product *p, cg_tile how)
+{
+	return how == CG_PLAIN_TILE && (p->copies ? !p->one_tile : !p->in_place);
+}
 
 static void copy_columns(cg *c, const tile *t)
 {
@@ -184,8 +200,13 @@ static void put_columns(cg *c, tile *t)
 	const struct cg_product *p = c->product;
 	const bool some = has_masks(p, t->how) && p->unpacked && !p->x.panels; /* else they are packed, with what is absent */
 	if (reads_pairs(p)) cg_pair_columns(c, t->vecs, column_at, t->y);
-	else for (int v = 0; v < t->vecs; v++) t->y[v] = cg_columns(c, column_at(c, v * p->w), (cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k"), .mask = some ? &t->mask[v] : NULL });
-	for (int b = 0; t->vecs <= NEAR_VECS && b < t->vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt)) cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
+	else
+		for (int v = 0; v < t->vecs; v++)
+			t->y[v] = cg_columns(
+				c, column_at(c, v * p->w),
+				(cg_at){ .item = cg_int((int64_t)v * p->w), .k = cg_fmt("%%k"), .mask = some ? &t->mask[v] : NULL });
+	for (int b = 0; t->vecs <= NEAR_VECS && b < t->vecs * p->w; b += RT_LINE / (int)tj_dtype_size(p->x.panels ? p->t : p->yt))
+		cg_prefetch(c, cg_elem(c, p->yt, column_at(c, b), cg_fmt("%%near")), 0);
 	if (may_copy(p, t->how)) copy_columns(c, t);
 	for (int v = 0; t->how == CG_APART_TILE && v < t->vecs; v++) {
 		t->lower[v] = cg_half_of(c, t->y[v], false);
@@ -199,24 +220,29 @@ static void put_multiplies(cg *c, tile *t, const cg_str *stride)
 	cg_str x[MOST_ROWS];
 	put_row_addresses(c, t->rows, stride, x);
 	for (int i = 0; i < t->rows; i++) {
-		const cg_str one = p->pairs && p->rows_in_place ? cg_row_word(c, i) : cg_read(c, p->t, 1, x[i]), all = cg_splat(c, cg_type(p->t, 1).s, one, p->w);
+		const cg_str one = p->pairs && p->rows_in_place ? cg_row_word(c, i) : cg_read(c, p->t, 1, x[i]),
+			     all = cg_splat(c, cg_type(p->t, 1).s, one, p->w);
 		const cg_str *sum = t->sum + i * t->vecs;
 		cg_str *next = t->next + i * t->vecs;
 		for (int v = 0; t->how != CG_APART_TILE && v < t->vecs; v++) next[v] = multiply(c, all, t->y[v], sum[v]);
 		if (t->how != CG_APART_TILE) continue;
 		const cg_str upper = cg_half_of(c, all, true), lower = cg_half_of(c, all, false);
-		for (int v = 0; v < t->vecs; v++) next[v] = cg_multiply_add(c, p->t, p->w, lower, t->lower[v], cg_multiply_add(c, p->t, p->w, upper, t->y[v], sum[v]));
+		for (int v = 0; v < t->vecs; v++)
+			next[v] =
+				cg_multiply_add(c, p->t, p->w, lower, t->lower[v], cg_multiply_add(c, p->t, p->w, upper, t->y[v], sum[v]));
 	}
 }
 
-/* Prefetches where the tile stores its sums, a row every few steps of r. There are often more rows in that time than the tile has: those of the next tile. */
+/* Prefetches where the tile stores its sums, a row every few steps of r. There are often more rows in that time than the tile has: those of
+ * the next tile. */
 static void ask_sums(cg *c, int rows, int vecs)
 {
 	const struct cg_product *p = c->product;
 	const int size = (int)tj_dtype_size(p->t);
 	int steps = 0; /* for a row: 1 << steps */
 	while (rows << (steps + 1) <= p->chunk / p->steps) steps++;
-	const cg_str row = cg_op(c, "mul", cg_fmt("%%pitch"), cg_op(c, "lshr", cg_fmt("%%k"), cg_int(steps))), to = cg_elem(c, p->t, cg_fmt("%%sums"), row);
+	const cg_str row = cg_op(c, "mul", cg_fmt("%%pitch"), cg_op(c, "lshr", cg_fmt("%%k"), cg_int(steps))),
+		     to = cg_elem(c, p->t, cg_fmt("%%sums"), row);
 	for (int b = 0; b < vecs * p->w * size; b += RT_LINE) cg_prefetch_near(c, to, b);
 }
 
@@ -227,7 +253,9 @@ static void put_begin(cg *c, int rows, cg_str words, cg_str *from)
 	for (int i = 0; i < rows; i++) from[i] = cg_fmt("zeroinitializer");
 	if (p->steps != 4) return; /* else words.c */
 	const cg_str behind = cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", words, cg_int(p->rows_apart ? 1 : p->most)));
-	for (int i = 0; i < rows; i++) from[i] = cg_splat(c, "i32", cg_read(c, p->t, 1, cg_elem(c, p->t, behind, cg_int(p->rows_apart ? i * LO_ROW_ROOM : i))), p->w);
+	for (int i = 0; i < rows; i++)
+		from[i] = cg_splat(c, "i32", cg_read(c, p->t, 1, cg_elem(c, p->t, behind, cg_int(p->rows_apart ? i * LO_ROW_ROOM : i))),
+		                   p->w);
 }
 
 /* The loop over words of r, and the sums %e0 .. that it leaves. to_next: elements from word to word of the columns. */
@@ -251,14 +279,21 @@ static void put_steps(cg *c, tile *t, cg_str words, cg_str to_next, const cg_str
 	latch = c->block_label;
 	c->out = text;
 	rt_putf(text, "  %%k = phi i64 [ 0, %%%s ], [ %%k.next, %%%s ]\n", before.s, latch.s);
-	rt_putf(text, "  %%xa = phi ptr [ %%x, %%%s ], [ %%xb, %%%s ]\n  %%ya = phi ptr [ %%y, %%%s ], [ %%yb, %%%s ]\n", before.s, latch.s, before.s, latch.s);
-	for (int i = 0; i < n; i++) rt_putf(text, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", t->sum[i].s, type.s, from[i / t->vecs].s, before.s, t->next[i].s, latch.s);
+	rt_putf(text, "  %%xa = phi ptr [ %%x, %%%s ], [ %%xb, %%%s ]\n  %%ya = phi ptr [ %%y, %%%s ], [ %%yb, %%%s ]\n", before.s, latch.s,
+	        before.s, latch.s);
+	for (int i = 0; i < n; i++)
+		rt_putf(text, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", t->sum[i].s, type.s, from[i / t->vecs].s, before.s,
+		        t->next[i].s, latch.s);
 	rt_puts(text, rt_str(&body));
 	c->oom |= body.oom;
 	rt_text_free(&body);
-	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %s\n", one.s, cg_int(step).s, cg_mem_type(p->yt, 1).s, to_next.s);
-	rt_putf(text, "  %%k.next = add i64 %%k, 1\n  %%more = icmp slt i64 %%k.next, %s\n  br i1 %%more, label %%loop, label %%out\nout:\n", words.s);
-	for (int i = 0; i < n; i++) rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]\n", i, type.s, before.s, t->next[i].s, latch.s);
+	rt_putf(text, "  %%xb = getelementptr %s, ptr %%xa, i64 %s\n  %%yb = getelementptr %s, ptr %%ya, i64 %s\n", one.s, cg_int(step).s,
+	        cg_mem_type(p->yt, 1).s, to_next.s);
+	rt_putf(text,
+	        "  %%k.next = add i64 %%k, 1\n  %%more = icmp slt i64 %%k.next, %s\n  br i1 %%more, label %%loop, label %%out\nout:\n",
+	        words.s);
+	for (int i = 0; i < n; i++)
+		rt_putf(text, "  %%e%d = phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]\n", i, type.s, before.s, t->next[i].s, latch.s);
 }
 
 cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
@@ -276,8 +311,11 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 	if (!p->columns_computed) cg_put_parameters(c, 1, &parameters);
 	if (has_masks(p, how)) rt_puts(&parameters, ", i64 %have");
 	cg_begin_own(c, &parameters);
-	for (int v = 0; v < vecs && has_masks(p, how); v++) t.mask[v] = cg_first_lanes(c, cg_op(c, "sub", cg_fmt("%%have"), cg_int((int64_t)v * p->w)), p->w);
-	const cg_str words = cg_words(c, cg_fmt("%%nk")), each = p->x.panels ? cg_int(p->panel) : reads_copy(p, how) ? cg_int(p->width) : cg_fmt("%%step");
+	for (int v = 0; v < vecs && has_masks(p, how); v++)
+		t.mask[v] = cg_first_lanes(c, cg_op(c, "sub", cg_fmt("%%have"), cg_int((int64_t)v * p->w)), p->w);
+	const cg_str words = cg_words(c, cg_fmt("%%nk")), each = p->x.panels          ? cg_int(p->panel)
+	                                                         : reads_copy(p, how) ? cg_int(p->width)
+	                                                                              : cg_fmt("%%step");
 	const cg_str to_next = reads_pairs(p) ? cg_op(c, "shl", each, cg_int(1)) : each;
 	if (reads_pairs(p)) cg_open_pairs(c, vecs);
 	rt_putf(c->out, "  %%near = mul i64 %s, %d\n", to_next.s, p->x.panels ? NEAR_STORED : NEAR);
@@ -302,12 +340,13 @@ static cg_str lanes_of(cg *c, cg_str a, cg_str b, int first, int apart)
 	return r;
 }
 
-/* Two vectors of sums from j on, over columns of bf16. Even columns are multiplied apart from odd ones: a shift or a mask makes f32 of them,
- * which takes fewer instructions than to widen each half of a register. Prefetches do not pay here. */
+/* Two vectors of sums from j on, over columns of bf16. Even columns are multiplied apart from odd ones: a shift or a mask makes f32 of
+ * them, which takes fewer instructions than to widen each half of a register. Prefetches do not pay here. */
 static void strip_pair(cg *c, int steps, const cg_str *x, const cg_str *row, cg_str j)
 {
 	const struct cg_product *p = c->product;
-	const cg_str type = cg_type(p->t, p->w), to[2] = { cg_elem(c, p->t, cg_fmt("%%sums"), j), cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "add", j, cg_int(p->w))) };
+	const cg_str type = cg_type(p->t, p->w), to[2] = { cg_elem(c, p->t, cg_fmt("%%sums"), j),
+		                                           cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "add", j, cg_int(p->w))) };
 	cg_str old[2], sum[2];
 	for (int i = 0; i < 2; i++) old[i] = cg_choose(c, cg_fmt("%%first"), type.s, cg_fmt("zeroinitializer"), cg_read(c, p->t, p->w, to[i]));
 	for (int i = 0; i < 2; i++) sum[i] = lanes_of(c, old[0], old[1], i, 2);
@@ -326,7 +365,10 @@ static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, c
 	cg_str to[LO_TILE_ROWS], sums[LO_TILE_ROWS];
 	const struct cg_product *p = c->product;
 	const tj_dtype yt = cg_item_dtype(c, 1);
-	cg_str next = mask ? j : cg_choose(c, cg_cmp(c, "slt", cg_op(c, "add", j, cg_int(AHEAD)), cg_fmt("%%n")), "i64", cg_int(AHEAD), cg_op(c, "add", cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%sy"), cg_int(steps)), cg_fmt("%%n")), cg_int(AHEAD)));
+	cg_str next = mask ? j
+	                   : cg_choose(c, cg_cmp(c, "slt", cg_op(c, "add", j, cg_int(AHEAD)), cg_fmt("%%n")), "i64", cg_int(AHEAD),
+	                               cg_op(c, "add", cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%sy"), cg_int(steps)), cg_fmt("%%n")),
+	                                     cg_int(AHEAD)));
 	for (int i = 0; i < rows; i++) {
 		to[i] = cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "add", j, cg_op(c, "mul", cg_fmt("%%pitch"), cg_int(i))));
 		sums[i] = cg_choose(c, cg_fmt("%%first"), cg_type(p->t, p->w).s, cg_fmt("zeroinitializer"), cg_read(c, p->t, p->w, to[i]));
@@ -353,7 +395,10 @@ cg_str cg_put_strip(cg *c, int steps)
 	for (int s = 0; s < steps; s++) {
 		for (int i = 0; i < rows; i++) {
 			const cg_str place = cg_op(c, "add", cg_op(c, "mul", cg_fmt("%%sx"), cg_int(s)), cg_op(c, "mul", cg_fmt("%%row"), cg_int(i)));
-			const cg_at at = { .lanes = 1, .item = cg_int(i), .k = cg_int(s), .loaded = cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), place)) };
+			const cg_at at = { .lanes = 1,
+				           .item = cg_int(i),
+				           .k = cg_int(s),
+				           .loaded = cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), place)) };
 			x[s * rows + i] = cg_splat(c, cg_type(p->t, 1).s, cg_computed(c, 0, &at), p->w);
 		}
 		row[s] = cg_elem(c, cg_item_dtype(c, 1), cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%sy"), cg_int(s)));

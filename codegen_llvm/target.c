@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* target: LLVM target machines: each thread has its own, one for each vector width. */
 #include "codegen_llvm/cg.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tile: element-wise kernels that read a buffer across rows: a transpose.
  *
  *   store b1 [0 + 2048*d0 + 1*d1] (load b0 [0 + 1*d0 + 2048*d1])
@@ -194,7 +195,8 @@ static void put_group(cg *c, cg_num inside)
 			c->s->target->tile_rows - 1);
 	rt_putf(c->out, "  %%line.group = sub i64 %%line, %%row.over\n  %%group = mul i64 %%line.group, %s\n", in.s);
 	rt_putf(c->out, "  %%rows.left = sub i64 %s, %%row.group\n  %%rows.few = icmp slt i64 %%rows.left, %d\n", rows.s, c->s->target->tile_rows);
-	rt_putf(c->out, "  %%rows = select i1 %%rows.few, i64 %%rows.left, i64 %d\n  %%units = mul i64 %%rows, %s\n", c->s->target->tile_rows, in.s);
+	rt_putf(c->out, "  %%rows = select i1 %%rows.few, i64 %%rows.left, i64 %d\n  %%units = mul i64 %%rows, %s\n",
+	        c->s->target->tile_rows, in.s);
 	rt_puts(
 		c->out,
 		"  %group.end = add i64 %group, %units\n  %e.less = icmp slt i64 %group.end, %end\n  %e = select i1 %e.less, i64 %group.end, i64 %end\n");

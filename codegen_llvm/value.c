@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* value: names, types, literals, and scalars in all lanes. */
 #include "codegen_llvm/cg.h"
 

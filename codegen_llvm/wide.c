@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* wide: reductions of columns, many columns to a unit.
  *
  *   for each 8 rows of r:                   instead of    for each vector of columns:

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* words: products of i8 with sums of i32. Several steps of r of one item lie in a word of 32 bits, which one instruction multiplies:
  *
  *   VNNI, 512 bits   4 bytes, of columns 128 more, so that they are unsigned       sum + u0 b0 + u1 b1 + u2 b2 + u3 b3
  *   else             2 numbers of 16 bits                                         sum + (a0 b0 + a1 b1)
  *
- * Packed rows and columns are words then: [words][most], or rows as they lie; [words][width]. With bytes -128 times the sum of each row lies
- * behind its words: the sums of a tile begin from it. Integers wrap, so the order of the sums does not matter. Steps of r that are absent are 0 in the
- * rows. Few rows read columns that are not packed: dots.c. */
+ * Packed rows and columns are words then: [words][most], or rows as they lie; [words][width]. With bytes -128 times the sum of each row
+ * lies behind its words: the sums of a tile begin from it. Integers wrap, so the order of the sums does not matter. Steps of r that are
+ * absent are 0 in the rows. Few rows read columns that are not packed: dots.c. */
 #include "codegen_llvm/product.h"
 
 int cg_word_steps(const cg *c)
@@ -26,12 +27,15 @@ cg_str cg_multiply_words(cg *c, cg_str columns, cg_str rows, cg_str sum)
 	const struct cg_product *p = c->product;
 	cg_str r = cg_tmp(c), type = cg_type(TJ_I32, p->w), halves = cg_type(TJ_I16, 2 * p->w);
 	if (p->steps == 4) {
-		rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.vpdpbusd.512(%s %s, %s %s, %s %s)\n", r.s, type.s, type.s, sum.s, type.s, columns.s, type.s, rows.s);
+		rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.vpdpbusd.512(%s %s, %s %s, %s %s)\n", r.s, type.s, type.s, sum.s, type.s,
+		        columns.s, type.s, rows.s);
 		return r;
 	}
 	const char *name = p->w == 16 ? "avx512.pmaddw.d.512" : p->w == 8 ? "avx2.pmadd.wd" : "sse2.pmadd.wd";
-	rt_putf(c->out, "  %s.x = bitcast %s %s to %s\n  %s.y = bitcast %s %s to %s\n", r.s, type.s, columns.s, halves.s, r.s, type.s, rows.s, halves.s);
-	rt_putf(c->out, "  %s.m = call %s @llvm.x86.%s(%s %s.x, %s %s.y)\n  %s = add %s %s, %s.m\n", r.s, type.s, name, halves.s, r.s, halves.s, r.s, r.s, type.s, sum.s, r.s);
+	rt_putf(c->out, "  %s.x = bitcast %s %s to %s\n  %s.y = bitcast %s %s to %s\n", r.s, type.s, columns.s, halves.s, r.s, type.s,
+	        rows.s, halves.s);
+	rt_putf(c->out, "  %s.m = call %s @llvm.x86.%s(%s %s.x, %s %s.y)\n  %s = add %s %s, %s.m\n", r.s, type.s, name, halves.s, r.s,
+	        halves.s, r.s, r.s, type.s, sum.s, r.s);
 	return r;
 }
 
@@ -41,7 +45,8 @@ cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool columns)
 	const int steps = c->product->steps;
 	cg_str word = cg_tmp(c), type = cg_type(TJ_I32, lanes);
 	if (steps == 2) {
-		rt_putf(c->out, "  %s.w = sext <%d x i8> %s to <%d x i16>\n  %s = bitcast <%d x i16> %s.w to %s\n", word.s, 2 * lanes, bytes.s, 2 * lanes, word.s, 2 * lanes, word.s, type.s);
+		rt_putf(c->out, "  %s.w = sext <%d x i8> %s to <%d x i16>\n  %s = bitcast <%d x i16> %s.w to %s\n", word.s, 2 * lanes,
+		        bytes.s, 2 * lanes, word.s, 2 * lanes, word.s, type.s);
 		return word;
 	}
 	rt_putf(c->out, "  %s.w = bitcast <%d x i8> %s to %s\n", word.s, 4 * lanes, bytes.s, type.s);
@@ -89,14 +94,16 @@ static void put_panel(cg *c, int o, int width, cg_str j, cg_str k, const cg_str 
 	for (int v = 0; v < width / p->w; v++) {
 		cg_str row[4], at = cg_op(c, "add", j, cg_int((int64_t)v * p->w));
 		for (int s = 0; s < p->steps; s++) {
-			const cg_str r = cg_op(c, "add", cg_op(c, "mul", k, cg_int(p->steps)), cg_int(s)), from = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "add", at, cg_op(c, "mul", r, cg_fmt("%%sk"))));
+			const cg_str r = cg_op(c, "add", cg_op(c, "mul", k, cg_int(p->steps)), cg_int(s)),
+				     from = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "add", at, cg_op(c, "mul", r, cg_fmt("%%sk"))));
 			row[s] = mask ? cg_read_some(c, TJ_I8, p->w, from, mask[v]) : cg_read(c, TJ_I8, p->w, from);
 		}
 		int lanes = p->w;
 		for (int n = p->steps; n > 1; n /= 2, lanes *= 2) /* neighbours first become longer vectors, one behind the other */
 			for (int s = 0; s < n / 2; s++) {
 				cg_str both = cg_tmp(c);
-				rt_putf(c->out, "  %s = shufflevector <%d x i8> %s, <%d x i8> %s, <%d x i32> ", both.s, lanes, row[2 * s].s, lanes, row[2 * s + 1].s, 2 * lanes);
+				rt_putf(c->out, "  %s = shufflevector <%d x i8> %s, <%d x i8> %s, <%d x i32> ", both.s, lanes, row[2 * s].s,
+				        lanes, row[2 * s + 1].s, 2 * lanes);
 				cg_iota(c->out, "i32", 1, 2 * lanes);
 				rt_puts(c->out, "\n");
 				row[s] = both;
@@ -105,12 +112,13 @@ static void put_panel(cg *c, int o, int width, cg_str j, cg_str k, const cg_str 
 		rt_putf(c->out, "  %s = shufflevector <%d x i8> %s, <%d x i8> poison, <%d x i32> <", bytes.s, lanes, row[0].s, lanes, lanes);
 		for (int l = 0; l < lanes; l++) rt_putf(c->out, "%si32 %d", l ? ", " : "", l % p->steps * p->w + l / p->steps);
 		rt_puts(c->out, ">\n");
-		cg_write(c, TJ_I32, p->w, cg_widen(c, p->w, bytes, o), cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k, cg_int(width)), cg_int((int64_t)v * p->w))));
+		cg_write(c, TJ_I32, p->w, cg_widen(c, p->w, bytes, o),
+		         cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k, cg_int(width)), cg_int((int64_t)v * p->w))));
 	}
 }
 
-/* Panels of adjacent items: the steps of a word are read from end to end, since memory is read fastest so. Returns how many items are done: all
- * of them, or those of whole panels where there are no masks for bytes. */
+/* Panels of adjacent items: the steps of a word are read from end to end, since memory is read fastest so. Returns how many items are done:
+ * all of them, or those of whole panels where there are no masks for bytes. */
 static cg_str put_vectors(cg *c, int o, int width, cg_str words)
 {
 	const struct cg_product *p = c->product;
@@ -154,7 +162,8 @@ static void put_item_sums(cg *c, cg_str to, int width, cg_str words)
 {
 	const struct cg_product *p = c->product;
 	const int vecs = (width + p->w - 1) / p->w;
-	cg_str type = cg_type(TJ_I32, p->w), ones = cg_literal(TJ_I32, 0x01010101, p->w), end = cg_elem(c, TJ_I32, to, cg_op(c, "mul", words, cg_int(width)));
+	cg_str type = cg_type(TJ_I32, p->w), ones = cg_literal(TJ_I32, 0x01010101, p->w),
+	       end = cg_elem(c, TJ_I32, to, cg_op(c, "mul", words, cg_int(width)));
 	cg_str sum[CG_MOST_VECS], next[CG_MOST_VECS], before = c->block_label;
 	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
 	for (int v = 0; v < vecs; v++) {
@@ -183,7 +192,9 @@ static void put_summed_rows(cg *c, cg_str words)
 	const int bytes = p->steps * p->w;
 	const cg_str type = cg_type(TJ_I32, p->w), ones = cg_literal(TJ_I32, 0x01010101, p->w);
 	cg_loop i = cg_open(c, "i", cg_int(0), cg_fmt("%%n"), cg_int(1), false);
-	const cg_str item = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "mul", i.i, cg_fmt("%%si"))), to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", i.i, cg_int(LO_ROW_ROOM))), before = c->block_label, sum = cg_tmp(c);
+	const cg_str item = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "mul", i.i, cg_fmt("%%si"))),
+		     to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", i.i, cg_int(LO_ROW_ROOM))), before = c->block_label,
+		     sum = cg_tmp(c);
 	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(bytes), true);
 	rt_putf(c->out, "  %s = phi %s [ zeroinitializer, %%%s ], [ %s.next, %%%s ]\n", sum.s, type.s, before.s, sum.s, k.latch.s);
 	const cg_str mask = cg_first_lanes(c, cg_op(c, "sub", cg_fmt("%%nk"), k.i), bytes);
@@ -193,7 +204,8 @@ static void put_summed_rows(cg *c, cg_str words)
 	cg_write(c, TJ_I32, p->w, row, cg_elem(c, TJ_I32, to, cg_op(c, "udiv", k.i, cg_int(p->steps))));
 	cg_close(c, &k);
 	rt_putf(c->out, "  %s.all = phi %s [ zeroinitializer, %%%s ], [ %s, %%%s ]\n", sum.s, type.s, before.s, next.s, k.latch.s);
-	rt_putf(c->out, "  %s.one = call i32 @llvm.vector.reduce.add.v%di32(%s %s.all)\n  %s.less = mul i32 %s.one, -128\n", sum.s, p->w, type.s, sum.s, sum.s, sum.s);
+	rt_putf(c->out, "  %s.one = call i32 @llvm.vector.reduce.add.v%di32(%s %s.all)\n  %s.less = mul i32 %s.one, -128\n", sum.s, p->w,
+	        type.s, sum.s, sum.s, sum.s);
 	cg_write(c, TJ_I32, 1, cg_fmt("%s.less", sum.s), cg_elem(c, TJ_I32, to, words));
 	cg_close(c, &i);
 }

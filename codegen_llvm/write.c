@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* write: lines that several files write: arithmetic on indices, loops, loads and stores at computed addresses. */
 #include "codegen_llvm/cg.h"
 
@@ -76,11 +77,15 @@ cg_str cg_least(cg *c, cg_str a, cg_str b) { return cg_choose(c, cg_cmp(c, "slt"
 cg_loop cg_open(cg *c, const char *name, cg_str from, cg_str to, cg_str step, bool guard)
 {
 	const unsigned id = ++c->tmp;
-	cg_loop l = { cg_fmt("%%%s%u", name, id), step, to, cg_fmt("%s%u.head", name, id), cg_fmt("%s%u.latch", name, id), cg_fmt("%s%u.done", name, id), false };
+	cg_loop l = { cg_fmt("%%%s%u", name, id),    step, to, cg_fmt("%s%u.head", name, id), cg_fmt("%s%u.latch", name, id),
+		      cg_fmt("%s%u.done", name, id), false };
 	const cg_str before = c->block_label;
 	int64_t first, stop, by;
-	if (is_number(from, &first) && is_number(to, &stop) && is_number(step, &by) && first < stop && first + by >= stop) return (cg_loop){ .i = from, .once = true };
-	if (guard) rt_putf(c->out, "  %s.some = icmp slt i64 %s, %s\n  br i1 %s.some, label %%%s, label %%%s\n", l.i.s, from.s, to.s, l.i.s, l.head.s, l.done.s);
+	if (is_number(from, &first) && is_number(to, &stop) && is_number(step, &by) && first < stop && first + by >= stop)
+		return (cg_loop){ .i = from, .once = true };
+	if (guard)
+		rt_putf(c->out, "  %s.some = icmp slt i64 %s, %s\n  br i1 %s.some, label %%%s, label %%%s\n", l.i.s, from.s, to.s, l.i.s,
+		        l.head.s, l.done.s);
 	else rt_putf(c->out, "  br label %%%s\n", l.head.s);
 	cg_label(c, l.head);
 	rt_putf(c->out, "  %s = phi i64 [ %s, %%%s ], [ %s.next, %%%s ]\n", l.i.s, from.s, before.s, l.i.s, l.latch.s);
@@ -91,8 +96,8 @@ void cg_close(cg *c, const cg_loop *l)
 {
 	if (l->once) return;
 	cg_jump(c, l->latch);
-	rt_putf(c->out, "  %s.next = add i64 %s, %s\n  %s.more = icmp slt i64 %s.next, %s\n  br i1 %s.more, label %%%s, label %%%s\n", l->i.s, l->i.s, l->step.s, l->i.s,
-	        l->i.s, l->to.s, l->i.s, l->head.s, l->done.s);
+	rt_putf(c->out, "  %s.next = add i64 %s, %s\n  %s.more = icmp slt i64 %s.next, %s\n  br i1 %s.more, label %%%s, label %%%s\n",
+	        l->i.s, l->i.s, l->step.s, l->i.s, l->i.s, l->to.s, l->i.s, l->head.s, l->done.s);
 	cg_label(c, l->done);
 }
 
@@ -129,15 +134,15 @@ void cg_write(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p)
 cg_str cg_read_some(cg *c, tj_dtype t, int lanes, cg_str p, cg_str mask)
 {
 	cg_str v = cg_tmp(c), type = cg_type(t, lanes);
-	rt_putf(c->out, "  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n", v.s, type.s, cg_mangle(t, lanes).s, p.s,
-	        (int)tj_dtype_size(t), lanes, mask.s, type.s);
+	rt_putf(c->out, "  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n", v.s, type.s,
+	        cg_mangle(t, lanes).s, p.s, (int)tj_dtype_size(t), lanes, mask.s, type.s);
 	return v;
 }
 
 void cg_write_some(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask)
 {
-	rt_putf(c->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %s, i32 %d, <%d x i1> %s)\n", cg_mangle(t, lanes).s, cg_type(t, lanes).s, v.s, p.s,
-	        (int)tj_dtype_size(t), lanes, mask.s);
+	rt_putf(c->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %s, i32 %d, <%d x i1> %s)\n", cg_mangle(t, lanes).s,
+	        cg_type(t, lanes).s, v.s, p.s, (int)tj_dtype_size(t), lanes, mask.s);
 }
 
 cg_str cg_first_lanes(cg *c, cg_str n, int lanes)
@@ -155,7 +160,8 @@ cg_str cg_multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str 
 {
 	cg_str r = cg_tmp(c), type = cg_type(t, lanes);
 	if (rt_is_float(t))
-		rt_putf(c->out, "  %s = call %s @llvm.fma.%s(%s %s, %s %s, %s %s)\n", r.s, type.s, cg_mangle(t, lanes).s, type.s, a.s, type.s, b.s, type.s, sum.s);
+		rt_putf(c->out, "  %s = call %s @llvm.fma.%s(%s %s, %s %s, %s %s)\n", r.s, type.s, cg_mangle(t, lanes).s, type.s, a.s,
+		        type.s, b.s, type.s, sum.s);
 	else rt_putf(c->out, "  %s.m = mul %s %s, %s\n  %s = add %s %s, %s.m\n", r.s, type.s, a.s, b.s, r.s, type.s, sum.s, r.s);
 	return r;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A back end of your own, written with tj.h alone: it compiles graphs of element-wise f32 ops over equal shapes to a list of steps,
  * and leaves every other graph to LLVM. */
 #include <tj.h>
@@ -12,7 +13,10 @@ static float sub(float a, float b) { return a - b; }
 static float mul(float a, float b) { return a * b; }
 static float neg(float a, float b) { return (void)b, -a; }
 static float tanh_(float a, float b) { return (void)b, tanhf(a); }
-static const struct { const char *name; op_fn *fn; } known[] = { { "add", add }, { "sub", sub }, { "mul", mul }, { "neg", neg }, { "tanh", tanh_ } };
+static const struct {
+	const char *name;
+	op_fn *fn;
+} known[] = { { "add", add }, { "sub", sub }, { "mul", mul }, { "neg", neg }, { "tanh", tanh_ } };
 
 /* One step: fn over two earlier values, or a leaf. */
 enum { MAX_STEPS = 64 };
@@ -76,7 +80,8 @@ static tj_status closures(void *self, tj_graph *g, tj_compiled *out)
 	p->nout = tj_graph_outputs(g);
 	p->numel = p->nout && p->nout <= 8 ? numel_of(tj_graph_output(g, 0)) : 0;
 	bool all = p->numel > 0;
-	for (tj_node *n = tj_graph_first(g); n && all; n = tj_node_next(n)) all = p->n < MAX_STEPS && translate(g, n, p, &p->s[p->n]) && p->n++ >= 0;
+	for (tj_node *n = tj_graph_first(g); n && all; n = tj_node_next(n))
+		all = p->n < MAX_STEPS && translate(g, n, p, &p->s[p->n]) && p->n++ >= 0;
 	for (int k = 0; all && k < p->nout; k++) {
 		p->out[k] = place_of(g, tj_graph_output(g, k));
 		all = numel_of(tj_graph_output(g, k)) == p->numel;
@@ -102,7 +107,8 @@ int main(void)
 	const float x[] = { 1, 2, 3, 4 }, y[] = { 0, 1, 1, 2 };
 	int taken = 0;
 	tj_ctx *c = tj_open(NULL);
-	tj_fn *f = tj_compile(c, body, NULL, TJ_OPTS(tj_compile_opts, .name = "body", .nin = 2, .nout = 1, .backend = closures, .backend_self = &taken));
+	tj_fn *f = tj_compile(c, body, NULL,
+	                      TJ_OPTS(tj_compile_opts, .name = "body", .nin = 2, .nout = 1, .backend = closures, .backend_self = &taken));
 	const float *a = tj_data(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(4), x), tj_from_data(c, TJ_F32, TJ_SHAPE(4), y))));
 	printf("vector: %.4f %.4f %.4f %.4f, graphs taken: %d\n", (double)a[0], (double)a[1], (double)a[2], (double)a[3], taken);
 	const float *b = tj_data(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), x), tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), y))));

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A C `if` on a tensor: both branches are traced, and both are in the printed graph. */
 #include <tj.h>
 

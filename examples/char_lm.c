@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A character-level language model, trained over a text file: forward, the gradients written by hand with tensor
  * ops, and the update of the parameters are one compiled step.
  *
@@ -182,7 +183,8 @@ static double train(tj_ctx *c, const text *t, run_step *run, void *self, int64_t
 		if (loss) loss[i] = l;
 		smooth = i ? 0.99 * smooth + 0.01 * l : l;
 		tj_pop(s);
-		if (progress && (i % 500 == 499 || i == 0)) printf("  step %6lld / %lld   loss %.4f\n", (long long)i + 1, (long long)steps, smooth), fflush(stdout);
+		if (progress && (i % 500 == 499 || i == 0))
+			printf("  step %6lld / %lld   loss %.4f\n", (long long)i + 1, (long long)steps, smooth), fflush(stdout);
 		if (tj_check(c) != TJ_OK) {
 			tj_perror(c, stderr);
 			exit(1);
@@ -226,7 +228,8 @@ static void print_sample(tj_ctx *c, const text *t, tj_fn *f)
 }
 
 /* The same first steps in another engine: computed by the evaluator, or op by op. */
-static double compare(const text *t, const char *backend, const char *device, bool op_by_op, int64_t steps, const double *loss, double *worst)
+static double compare(const text *t, const char *backend, const char *device, bool op_by_op, int64_t steps, const double *loss,
+                      double *worst)
 {
 	tj_ctx *was = tj_ctx_current(), *c = tj_open(TJ_OPTS(tj_open_opts, .backend = backend, .device = device));
 	model m = make_model(c, t->vocab);
@@ -275,8 +278,9 @@ int main(int argc, char **argv)
 	tj_fn_stats(train_step, &s);
 	printf("\nthe step: %llu plan, %llu fused kernels, %llu library calls, %llu evaluator steps\n", (unsigned long long)s.plans,
 	       (unsigned long long)s.kernels, (unsigned long long)s.library_calls, (unsigned long long)s.eval_steps);
-	printf("guards: %llu of %llu calls hit; compiled in %.1f ms (tracing %.2f, lowering %.2f, code generation %.2f)\n", (unsigned long long)s.hits,
-	       (unsigned long long)s.calls, s.trace_ms + s.lower_ms + s.codegen_ms, s.trace_ms, s.lower_ms, s.codegen_ms);
+	printf("guards: %llu of %llu calls hit; compiled in %.1f ms (tracing %.2f, lowering %.2f, code generation %.2f)\n",
+	       (unsigned long long)s.hits, (unsigned long long)s.calls, s.trace_ms + s.lower_ms + s.codegen_ms, s.trace_ms, s.lower_ms,
+	       s.codegen_ms);
 
 	double worst_ops, worst_eval;
 	double ops = compare(&t, NULL, device, true, steps, loss, &worst_ops), eval = compare(&t, "eval", "cpu", false, steps, loss, &worst_eval);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Greedy decoding: the sequence grows by the token that the model likes best, until C reads the one that stops it. A new
  * length may be a new trace; a prompt whose lengths were met before compiles nothing. */
 #include <tj.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Direct mode: after one followed call the body is skipped. Declared state is read on each call; audit finds undeclared values. */
 #include <tj.h>
 
@@ -41,7 +42,8 @@ int main(void)
 	}
 	printf("the body ran %d times in 6 calls\n", m.ran);
 
-	tj_fn *g = tj_compile(c, impure, &m, TJ_OPTS(tj_compile_opts, .name = "impure", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .on_recompile = say));
+	tj_fn *g = tj_compile(c, impure, &m,
+	                      TJ_OPTS(tj_compile_opts, .name = "impure", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .on_recompile = say));
 	for (int i = 1; i <= 5; i++) {
 		if (i == 3) m.scale = 3;
 		printf("impure %d, scale %g: %g\n", i, m.scale, tj_item(tj_call1(g, TJ_LIST(in))));

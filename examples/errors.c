@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles errors and goes on: each error names the op, the shapes and the line, and the context goes on working. */
 #include <tj.h>
 

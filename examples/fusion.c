@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* relu(x) + sigmoid(x) becomes one kernel, which this program prints. */
 #include <tj.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A small GPT, trained over a text file: forward, tj_grad() and AdamW are one compiled step.
  *
  *   build/examples/gpt [--bf16] [text file] [steps] [device] [seed]      device: cpu (default), cuda, cuda:1 ...
@@ -48,8 +49,11 @@ static tj_tensor *attend(const block *w, tj_tensor *x)
 {
 	const int64_t batch = tj_dim(x, 0), each = WIDTH / HEADS;
 	tj_tensor *part[3], *all = tj_matmul(x, w->qkv);
-	for (int i = 0; i < 3; i++) part[i] = tj_permute(tj_reshape(tj_slice(all, 2, i * WIDTH, (i + 1) * WIDTH, 1), TJ_SHAPE(batch, CONTEXT, HEADS, each)), TJ_AXES(0, 2, 1, 3));
-	tj_tensor *y = tj_scaled_dot_product_attention(part[0], part[1], part[2], TJ_OPTS(tj_attention_opts, .causal = true)); /* a place sees those up to itself */
+	for (int i = 0; i < 3; i++)
+		part[i] = tj_permute(tj_reshape(tj_slice(all, 2, i * WIDTH, (i + 1) * WIDTH, 1), TJ_SHAPE(batch, CONTEXT, HEADS, each)),
+		                     TJ_AXES(0, 2, 1, 3));
+	tj_tensor *y = tj_scaled_dot_product_attention(part[0], part[1], part[2],
+	                                               TJ_OPTS(tj_attention_opts, .causal = true)); /* a place sees those up to itself */
 	return tj_matmul(tj_reshape(tj_permute(y, TJ_AXES(0, 2, 1, 3)), TJ_SHAPE(batch, CONTEXT, WIDTH)), w->join);
 }
 
@@ -65,7 +69,10 @@ static tj_tensor *logits(const model *m, tj_tensor *idx)
 	return tj_reshape(x, TJ_SHAPE(-1, m->vocab));
 }
 
-static tj_tensor *loss_of(const model *m, tj_tensor *idx, tj_tensor *target) { return tj_cross_entropy(logits(m, idx), tj_reshape(target, TJ_SHAPE(-1))); }
+static tj_tensor *loss_of(const model *m, tj_tensor *idx, tj_tensor *target)
+{
+	return tj_cross_entropy(logits(m, idx), tj_reshape(target, TJ_SHAPE(-1)));
+}
 
 /* Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019. */
 static void adamw(const model *m, tj_tensor *const *grad, tj_tensor *rate)
@@ -166,7 +173,8 @@ static bool read_text(const char *path, text *t)
 	return t->id && t->n - t->held_out > BATCH * CONTEXT + 1;
 }
 
-/* Windows of the text and the characters that follow each of theirs: one after the other from `at` on, or at random places if it is negative. */
+/* Windows of the text and the characters that follow each of theirs: one after the other from `at` on, or at random places if it is
+ * negative. */
 typedef struct batch { tj_tensor *idx, *target; } batch;
 static batch make_batch(tj_ctx *c, const text *t, int64_t at, uint64_t *state)
 {
@@ -181,7 +189,8 @@ static batch make_batch(tj_ctx *c, const text *t, int64_t at, uint64_t *state)
 
 /* ---- training ---- */
 /* Makes n of `steps` steps. Gives the ms of a step without the first, of which *first_ms is the time, and the losses of the first ones. */
-static double train(tj_ctx *c, const text *t, const model *m, tj_fn *f, int64_t n, int64_t steps, double *first_ms, double *loss, bool progress)
+static double train(tj_ctx *c, const text *t, const model *m, tj_fn *f, int64_t n, int64_t steps, double *first_ms, double *loss,
+                    bool progress)
 {
 	uint64_t state = 6 + m->seed;
 	double spent = 0, smooth = 0;
@@ -194,7 +203,8 @@ static double train(tj_ctx *c, const text *t, const model *m, tj_fn *f, int64_t 
 		if (i < COMPARE) loss[i] = l;
 		smooth = i ? 0.95 * smooth + 0.05 * l : l;
 		tj_pop(s);
-		if (progress && (i % 50 == 49 || i == 0)) printf("  step %5lld / %lld   loss %.4f\n", (long long)i + 1, (long long)steps, smooth), fflush(stdout);
+		if (progress && (i % 50 == 49 || i == 0))
+			printf("  step %5lld / %lld   loss %.4f\n", (long long)i + 1, (long long)steps, smooth), fflush(stdout);
 		if (tj_check(c) != TJ_OK) {
 			tj_perror(c, stderr);
 			exit(1);
@@ -237,7 +247,9 @@ static void print_sample(tj_ctx *c, const text *t, tj_fn *f)
 
 static tj_fn *compile(tj_ctx *c, model *m, tj_body *body, const char *name, int nin)
 {
-	return tj_compile(c, body, m, TJ_OPTS(tj_compile_opts, .name = name, .nin = nin, .nout = 1, .autocast = m->bf16 ? TJ_BF16 : TJ_F32, .numerics = m->bf16 ? TJ_FAST : TJ_STRICT));
+	return tj_compile(c, body, m,
+	                  TJ_OPTS(tj_compile_opts, .name = name, .nin = nin, .nout = 1, .autocast = m->bf16 ? TJ_BF16 : TJ_F32,
+	                          .numerics = m->bf16 ? TJ_FAST : TJ_STRICT));
 }
 
 /* The same first steps by the evaluator: the largest difference of a loss. */
@@ -263,12 +275,14 @@ int main(int argc, char **argv)
 	text t;
 	if (tj_find_device(device) < 0) return fprintf(stderr, "gpt: there is no device %s\n", device), 1;
 	if (!read_text(path, &t) || steps < COMPARE) {
-		fprintf(stderr, "gpt: cannot train on %s: it must be a readable text of at least %d characters, steps at least %d\n", path, 10 * (BATCH * CONTEXT + 2), COMPARE);
+		fprintf(stderr, "gpt: cannot train on %s: it must be a readable text of at least %d characters, steps at least %d\n", path,
+		        10 * (BATCH * CONTEXT + 2), COMPARE);
 		return 1;
 	}
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));
 	model m = make_model(c, t.vocab, bf16, argc > 4 ? (uint64_t)atoll(argv[4]) : 1);
-	tj_fn *train_step = compile(c, &m, step, "step", 3), *test = compile(c, &m, evaluate, "evaluate", 2), *next = compile(c, &m, next_char, "next_char", 1);
+	tj_fn *train_step = compile(c, &m, step, "step", 3), *test = compile(c, &m, evaluate, "evaluate", 2),
+	      *next = compile(c, &m, next_char, "next_char", 1);
 
 	printf("%s: %lld characters, %lld different; the last tenth is held out\n", path, (long long)t.n, (long long)t.vocab);
 	double first = 0, loss[COMPARE], t0 = now_ms(), ms = train(c, &t, &m, train_step, steps, steps, &first, loss, true);
@@ -278,8 +292,10 @@ int main(int argc, char **argv)
 
 	tj_stats s = { .size = sizeof s };
 	tj_fn_stats(train_step, &s);
-	printf("\nthe step: %llu plan, %llu fused kernels, %llu library calls, %llu evaluator steps; first call %.0f ms (tracing %.1f, lowering %.1f, code generation %.0f), then %.1f ms\n",
-	       (unsigned long long)s.plans, (unsigned long long)s.kernels, (unsigned long long)s.library_calls, (unsigned long long)s.eval_steps, first, s.trace_ms, s.lower_ms, s.codegen_ms, ms);
+	printf("\nthe step: %llu plan, %llu fused kernels, %llu library calls, %llu evaluator steps; first call %.0f ms (tracing %.1f, lowering "
+	       "%.1f, code generation %.0f), then %.1f ms\n",
+	       (unsigned long long)s.plans, (unsigned long long)s.kernels, (unsigned long long)s.library_calls,
+	       (unsigned long long)s.eval_steps, first, s.trace_ms, s.lower_ms, s.codegen_ms, ms);
 	const double worst = compare(&t, steps, &m, loss);
 	printf("losses of the first %d steps: the evaluator's within %.2g\n", COMPARE, worst);
 	free(t.id);

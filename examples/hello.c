@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The first program: y = gelu(x W + b), traced once, then replayed. */
 #include <tj.h>
 

@@ -1,5 +1,6 @@
-/* Newton's method without a Hessian: the directions come from conjugate gradients, which only need the Hessian times a vector. That is tj_jvp() of
- * tj_grad(): it costs a few evaluations of the function, whatever the number of its variables, here 2,000. */
+/* SPDX-License-Identifier: MIT */
+/* Newton's method without a Hessian: the directions come from conjugate gradients, which only need the Hessian times a vector. That is
+ * tj_jvp() of tj_grad(): it costs a few evaluations of the function, whatever the number of its variables, here 2,000. */
 #include <tj.h>
 
 #include <math.h>
@@ -104,7 +105,8 @@ int main(void)
 	}
 	if (tj_check(c) != TJ_OK) tj_perror(c, stderr);
 	fprintf(stderr, "time: %d turns, %d products, %.0f ms\n", turn, products, (double)(clock() - begin) * 1e3 / CLOCKS_PER_SEC);
-	printf("%s: value %.1e, gradient %s\n", v < 1e-15 && turn < 100 ? "converged" : "stopped", v < 1e-15 ? 0 : v, sqrt(dot(g, g)) < 1e-9 ? "below 1e-9" : "too large");
+	printf("%s: value %.1e, gradient %s\n", v < 1e-15 && turn < 100 ? "converged" : "stopped", v < 1e-15 ? 0 : v,
+	       sqrt(dot(g, g)) < 1e-9 ? "below 1e-9" : "too large");
 	tj_close(c);
 	return 0;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Logistic regression to convergence by Newton's method. The gradient is tj_grad(); the Hessian is tj_vmap() of tj_jvp() of the gradient,
  * over the rows of an identity matrix. C solves the small system that they give. */
 #include <tj.h>
@@ -19,7 +20,8 @@ static void newton(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_tensor *w = in[2], *score = tj_matmul(in[0], w), *g[2] = { NULL, w };
 	(void)self;
 	/* log(exp(0) + exp(s)) - label s, without overflow, and smooth at 0; a little weight decay makes the minimum unique */
-	tj_tensor *both = tj_stack(TJ_LIST(tj_mul(score, tj_f(0)), score), 0), *each = tj_sub(tj_logsumexp(both, TJ_AXES(0), false), tj_mul(in[1], score));
+	tj_tensor *both = tj_stack(TJ_LIST(tj_mul(score, tj_f(0)), score), 0),
+		  *each = tj_sub(tj_logsumexp(both, TJ_AXES(0), false), tj_mul(in[1], score));
 	out[0] = tj_add(tj_mean(each, TJ_ALL, false), tj_mul(tj_sum(tj_square(w), TJ_ALL, false), tj_f(1e-4)));
 	tj_grad(g, out[0], TJ_LIST(w), NULL);
 	out[1] = g[0];

@@ -1,15 +1,18 @@
-/* An LSTM (Hochreiter and Schmidhuber, 1997) that learns to repeat a long row of bits, four steps later. tj_scan() walks over a window of the row, and
- * tj_grad() back through it; the state goes on to the next window in cells, and no gradient does: truncated backpropagation through time.
+/* SPDX-License-Identifier: MIT */
+/* An LSTM (Hochreiter and Schmidhuber, 1997) that learns to repeat a long row of bits, four steps later. tj_scan() walks over a window of
+ * the row, and tj_grad() back through it; the state goes on to the next window in cells, and no gradient does: truncated backpropagation
+ * through time.
  *
- * Then a window that is 20 times as long, in pieces. The gradient of a scan keeps the state before each turn and what products computed in it, for all
- * pieces, and so are the scores of a piece. With tj_checkpoint() around each piece they are kept for one at a time. */
+ * Then a window that is 20 times as long, in pieces. The gradient of a scan keeps the state before each turn and what products computed in
+ * it, for all pieces, and so are the scores of a piece. With tj_checkpoint() around each piece they are kept for one at a time. */
 #include <tj.h>
 
 #include <string.h>
 #include <time.h>
 
 enum { WINDOW = 12, BATCH = 32, HIDDEN = 24, CLASSES = 2, LATER = 4, PARAMS = 4, STEPS = 400, LONG = 240, PIECE = 12 };
-typedef struct model { tj_tensor *p[PARAMS + 1], *first[PARAMS], *second[PARAMS], *h, *cell; } model; /* [1,4H] [H,4H] [4H] [H,2]; the state [B,H] */
+/* [1,4H] [H,4H] [4H] [H,2]; the state [B,H] */
+typedef struct model { tj_tensor *p[PARAMS + 1], *first[PARAMS], *second[PARAMS], *h, *cell; } model;
 
 /* in: h, cell, x [B,1]; out: h, cell, logits [B,2] */
 static void turn(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -37,7 +40,8 @@ static void step(tj_tensor **out, tj_tensor *const *in, void *self)
 	for (int i = 0; i < PARAMS; i++) {
 		tj_tensor *first = tj_add(tj_mul(m->first[i], tj_f(0.9)), tj_mul(grad[i], tj_f(0.1)));
 		tj_tensor *second = tj_add(tj_mul(m->second[i], tj_f(0.99)), tj_mul(tj_square(grad[i]), tj_f(0.01)));
-		tj_tensor *mean = tj_div(first, tj_sub(tj_f(1), tj_pow(tj_f(0.9), in[3]))), *square = tj_div(second, tj_sub(tj_f(1), tj_pow(tj_f(0.99), in[3])));
+		tj_tensor *mean = tj_div(first, tj_sub(tj_f(1), tj_pow(tj_f(0.9), in[3]))),
+			  *square = tj_div(second, tj_sub(tj_f(1), tj_pow(tj_f(0.99), in[3])));
 		tj_assign(m->p[i], tj_sub(m->p[i], tj_mul(in[2], tj_div(mean, tj_add(tj_sqrt(square), tj_f(1e-8))))));
 		tj_assign(m->first[i], first);
 		tj_assign(m->second[i], second);
@@ -57,7 +61,8 @@ static void piece(tj_tensor **out, tj_tensor *const *in, void *self)
 	const model *m = self;
 	tj_tensor *hidden;
 	tj_scan(out, &hidden, 1, hidden_turn, TJ_LIST(in[0], in[1]), TJ_LIST(in[2]), self, NULL);
-	out[2] = tj_cross_entropy(tj_matmul(tj_reshape(hidden, TJ_SHAPE(PIECE * BATCH, HIDDEN)), m->p[3]), tj_reshape(in[3], TJ_SHAPE(PIECE * BATCH)));
+	out[2] = tj_cross_entropy(tj_matmul(tj_reshape(hidden, TJ_SHAPE(PIECE * BATCH, HIDDEN)), m->p[3]),
+	                          tj_reshape(in[3], TJ_SHAPE(PIECE * BATCH)));
 }
 
 static bool again; /* pieces are computed again for the gradient */
@@ -103,7 +108,9 @@ int main(void)
 		m.p[i] = tj_param(c, TJ_F32, shape[i]);
 		m.first[i] = tj_param(c, TJ_F32, shape[i]);
 		m.second[i] = tj_param(c, TJ_F32, shape[i]);
-		for (int k = 0; k < tj_numel(m.p[i]); k++) v[k] = i == 2 ? (k < HIDDEN ? 1 : 0) : ((float)draw(&s) * 0x1p-23f - 1) * (i == 0 ? 1 : 0.2f); /* it forgets little at first */
+		for (int k = 0; k < tj_numel(m.p[i]); k++)
+			v[k] = i == 2 ? (k < HIDDEN ? 1 : 0)
+			              : ((float)draw(&s) * 0x1p-23f - 1) * (i == 0 ? 1 : 0.2f); /* it forgets little at first */
 		tj_write(m.p[i], v, (size_t)tj_numel(m.p[i]) * sizeof *v);
 	}
 	tj_fn *f = tj_compile(c, step, &m, TJ_OPTS(tj_compile_opts, .name = "lstm", .nin = 4, .nout = 2));
@@ -121,7 +128,10 @@ int main(void)
 				x[t * BATCH + b] = bit[b][0] ? 1 : -1;
 				target[t * BATCH + b] = bit[b][LATER];
 			}
-		if (tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(WINDOW, BATCH, 1), x), tj_from_data(c, TJ_I64, TJ_SHAPE(WINDOW, BATCH), target), tj_f(1e-2), tj_f(i))) != TJ_OK) return tj_perror(c, stderr), 1;
+		if (tj_call(f, out,
+		            TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(WINDOW, BATCH, 1), x),
+		                    tj_from_data(c, TJ_I64, TJ_SHAPE(WINDOW, BATCH), target), tj_f(1e-2), tj_f(i))) != TJ_OK)
+			return tj_perror(c, stderr), 1;
 		if (i <= 20) first += tj_item(out[1]) / 20;
 		if (i > STEPS - 20) last += tj_item(out[1]) / 20;
 		tj_pop(scope);
@@ -135,10 +145,12 @@ int main(void)
 			all[t][b] = draw(&s) & 1 ? 1 : -1;
 			want[t][b] = t >= LATER && all[t - LATER][b] > 0;
 		}
-	tj_tensor *row[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(LONG, BATCH, 1), all), tj_from_data(c, TJ_I64, TJ_SHAPE(LONG, BATCH), want), TJ_END };
+	tj_tensor *row[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(LONG, BATCH, 1), all), tj_from_data(c, TJ_I64, TJ_SHAPE(LONG, BATCH), want),
+		             TJ_END };
 	const uint64_t kept = peak_of(c, &m, false, row, grad[0]), part = peak_of(c, &m, true, row, grad[1]);
 	if (tj_check(c) != TJ_OK) return tj_perror(c, stderr), 1;
-	printf("memory for the gradients of a window of %d turns: %.1f MiB, with checkpoints %.1f MiB; %s\n", LONG, (double)kept * 0x1p-20, (double)part * 0x1p-20, memcmp(grad[0], grad[1], sizeof grad[0]) ? "other gradients" : "the same gradients");
+	printf("memory for the gradients of a window of %d turns: %.1f MiB, with checkpoints %.1f MiB; %s\n", LONG, (double)kept * 0x1p-20,
+	       (double)part * 0x1p-20, memcmp(grad[0], grad[1], sizeof grad[0]) ? "other gradients" : "the same gradients");
 	tj_close(c);
 	return 0;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Square roots by Newton's iteration until all of them have converged: a loop in the graph by tj_while, and a C loop over
  * tj_truth. Both are traced and compiled once, whatever the number of turns. */
 #include <string.h>

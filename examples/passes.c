@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A pass of your own: (x + c1) + c2 becomes x + (c1 + c2), as torch.fx users know it. The graph is shown before and after. */
 #include <tj.h>
 

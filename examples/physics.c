@@ -1,5 +1,6 @@
-/* A network that solves a differential equation: u'' = -pi^2 sin(pi x) on [0, 1], u(0) = u(1) = 0, whose solution is sin(pi x). The loss has the
- * second derivative of the network by its input, tj_grad() of tj_grad(), and training takes the gradient of that. */
+/* SPDX-License-Identifier: MIT */
+/* A network that solves a differential equation: u'' = -pi^2 sin(pi x) on [0, 1], u(0) = u(1) = 0, whose solution is sin(pi x). The loss
+ * has the second derivative of the network by its input, tj_grad() of tj_grad(), and training takes the gradient of that. */
 #include <tj.h>
 
 #include <math.h>
@@ -35,7 +36,8 @@ static void step(tj_tensor **out, tj_tensor *const *in, void *self)
 	for (int i = 0; i < PARAMS; i++) {
 		tj_tensor *first = tj_add(tj_mul(m->first[i], tj_f(0.9)), tj_mul(grad[i], tj_f(0.1)));
 		tj_tensor *second = tj_add(tj_mul(m->second[i], tj_f(0.999)), tj_mul(tj_square(grad[i]), tj_f(0.001)));
-		tj_tensor *mean = tj_div(first, tj_sub(tj_f(1), tj_pow(tj_f(0.9), in[2]))), *square = tj_div(second, tj_sub(tj_f(1), tj_pow(tj_f(0.999), in[2])));
+		tj_tensor *mean = tj_div(first, tj_sub(tj_f(1), tj_pow(tj_f(0.9), in[2]))),
+			  *square = tj_div(second, tj_sub(tj_f(1), tj_pow(tj_f(0.999), in[2])));
 		tj_assign(m->p[i], tj_sub(m->p[i], tj_mul(in[1], tj_div(mean, tj_add(tj_sqrt(square), tj_f(1e-8))))));
 		tj_assign(m->first[i], first);
 		tj_assign(m->second[i], second);
@@ -73,7 +75,8 @@ int main(void)
 		tj_pop(scope);
 	}
 	fprintf(stderr, "time: %.3f ms a step\n", (double)(clock() - begin) * 1e3 / CLOCKS_PER_SEC / STEPS);
-	const double *u = tj_data(tj_call1(tj_compile(c, evaluate, &m, TJ_OPTS(tj_compile_opts, .name = "evaluate", .nin = 1, .nout = 1)), TJ_LIST(points)));
+	const double *u = tj_data(
+		tj_call1(tj_compile(c, evaluate, &m, TJ_OPTS(tj_compile_opts, .name = "evaluate", .nin = 1, .nout = 1)), TJ_LIST(points)));
 	for (int i = 0; u && i < POINTS; i++) worst = fmax(worst, fabs(u[i] - sin(PI * x[i])));
 	if (tj_check(c) != TJ_OK) tj_perror(c, stderr);
 	printf("largest error of u: %s\n", worst < 1e-3 ? "below 0.001" : "too large");

@@ -1,5 +1,6 @@
-/* Weights of 8 bits with scales, one for each row or for each group of its elements: a matrix product multiplies by the scales while it reads
- * the weights, so they never exist as floats. The results have the bits of the evaluator, which computes one op after the other. */
+/* SPDX-License-Identifier: MIT */
+/* Weights of 8 bits with scales, one for each row or for each group of its elements: a matrix product multiplies by the scales while it
+ * reads the weights, so they never exist as floats. The results have the bits of the evaluator, which computes one op after the other. */
 #include <tj.h>
 
 #include <stdint.h>
@@ -32,7 +33,9 @@ static tj_fn *compute(tj_ctx *c, int64_t group, bool frozen, float *to)
 {
 	static layer l; /* the function keeps its address */
 	l = (layer){ values(c, TJ_I8, TJ_SHAPE(OUT, IN), OUT * IN), values(c, TJ_F32, TJ_SHAPE(OUT, IN / group), OUT * IN / group), group };
-	tj_fn *f = tj_compile(c, forward, &l, TJ_OPTS(tj_compile_opts, .name = "forward", .nin = 1, .nout = 1, .freeze = frozen ? TJ_VARS(&l.weight, &l.scale) : NULL));
+	tj_fn *f = tj_compile(
+		c, forward, &l,
+		TJ_OPTS(tj_compile_opts, .name = "forward", .nin = 1, .nout = 1, .freeze = frozen ? TJ_VARS(&l.weight, &l.scale) : NULL));
 	for (int rows = 1; rows <= ROWS; rows += ROWS - 1, to += OUT) {
 		tj_tensor *x = values(c, TJ_F32, TJ_SHAPE(rows, IN), rows * IN);
 		tj_read(tj_call1(f, TJ_LIST(x)), to, (size_t)rows * OUT * sizeof *to);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* f32, then f64, then bf16, then another size: each is traced again, and the library says why. */
 #include <tj.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A recurrent network over a sequence: by tj_scan, whose body is traced once, and unrolled by a C loop. The results are equal
  * bit for bit. */
 #include <string.h>

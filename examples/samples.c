@@ -1,5 +1,6 @@
-/* The gradient of each example of a batch, in one call: tj_grad() inside tj_vmap(). Their norms are clipped before they are averaged, as private training
- * does (Abadi et al., "Deep Learning with Differential Privacy", 2016). */
+/* SPDX-License-Identifier: MIT */
+/* The gradient of each example of a batch, in one call: tj_grad() inside tj_vmap(). Their norms are clipped before they are averaged, as
+ * private training does (Abadi et al., "Deep Learning with Differential Privacy", 2016). */
 #include <tj.h>
 
 #include <math.h>
@@ -65,7 +66,9 @@ int main(void)
 	tj_tensor *out[4];
 	for (int call = 0; call < 2; call++) {
 		const clock_t begin = clock();
-		if (tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(BATCH, IN), x), tj_from_data(c, TJ_F64, TJ_SHAPE(BATCH), y))) != TJ_OK) return tj_perror(c, stderr), 1;
+		if (tj_call(f, out,
+		            TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(BATCH, IN), x), tj_from_data(c, TJ_F64, TJ_SHAPE(BATCH), y))) != TJ_OK)
+			return tj_perror(c, stderr), 1;
 		fprintf(stderr, "time: call %d: %.2f ms\n", call, (double)(clock() - begin) * 1e3 / CLOCKS_PER_SEC);
 	}
 	const double *norms = tj_data(out[0]), *mean = tj_data(out[1]), *whole = tj_data(out[3]);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Boxes of a detector: those with a score above a threshold are kept, so later sizes depend on data. Each new count is traced once;
  * code is compiled for the first counts and used for all others. */
 #include <tj.h>
@@ -48,7 +49,8 @@ static void print_frame(tj_tensor **out)
 	for (int i = 0; i < k; i++)
 		for (int j = i + 1; j < k; j++)
 			if (overlap[i * k + j] > overlap[a * k + b]) a = i, b = j;
-	if (k > 1 && overlap[a * k + b] > 0) printf("; %d and %d overlap most, by %.0f %%", (int)at[a], (int)at[b], 100 * (double)overlap[a * k + b]);
+	if (k > 1 && overlap[a * k + b] > 0)
+		printf("; %d and %d overlap most, by %.0f %%", (int)at[a], (int)at[b], 100 * (double)overlap[a * k + b]);
 	printf("\n");
 }
 
@@ -62,7 +64,10 @@ int main(void)
 		tj_scope *s = tj_push(c);
 		frame x = next_frame();
 		tj_tensor *out[4];
-		tj_status ok = tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(N, 4), x.box), tj_from_data(c, TJ_F32, TJ_SHAPE(N), x.score), tj_from_data(c, TJ_I64, TJ_SHAPE(N), x.label)));
+		tj_status ok =
+			tj_call(f, out,
+		                TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(N, 4), x.box), tj_from_data(c, TJ_F32, TJ_SHAPE(N), x.score),
+		                        tj_from_data(c, TJ_I64, TJ_SHAPE(N), x.label)));
 		if (ok == TJ_OK && i < 5) print_frame(out);
 		if (i == 49) tj_fn_stats(f, &early);
 		tj_pop(s);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One function with many sizes: what is compiled, and when; sizes with names. */
 #include <stdlib.h>
 #include <tj.h>

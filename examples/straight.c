@@ -1,5 +1,7 @@
-/* A layer whose weights are -1, 0 or 1 times a scale, trained by a straight-through estimator: forward rounds, and tj_custom_grad() passes the gradient on
- * as if it had not, where the weight is within the range. Without it the gradient of the rounding is 0, and nothing is learned. */
+/* SPDX-License-Identifier: MIT */
+/* A layer whose weights are -1, 0 or 1 times a scale, trained by a straight-through estimator: forward rounds, and tj_custom_grad() passes
+ * the gradient on as if it had not, where the weight is within the range. Without it the gradient of the rounding is 0, and nothing is
+ * learned. */
 #include <tj.h>
 
 #include <math.h>
@@ -7,7 +9,10 @@
 
 enum { IN = 16, OUT = 8, BATCH = 128, STEPS = 400 };
 
-static void quantise(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_clamp(tj_round(in[0]), tj_f(-1), tj_f(1)); }
+static void quantise(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_clamp(tj_round(in[0]), tj_f(-1), tj_f(1));
+}
 
 /* in: w, its rounded form, the gradient by that */
 static void straight_through(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -59,7 +64,8 @@ int main(void)
 		const clock_t begin = clock();
 		for (int i = 0; i < STEPS; i++) {
 			tj_scope *scope = tj_push(c);
-			loss[i > 0] = tj_item(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(BATCH, IN), x), tj_from_data(c, TJ_F32, TJ_SHAPE(BATCH, OUT), y))));
+			loss[i > 0] = tj_item(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(BATCH, IN), x),
+			                                          tj_from_data(c, TJ_F32, TJ_SHAPE(BATCH, OUT), y))));
 			tj_pop(scope);
 		}
 		fprintf(stderr, "time: %.3f ms a step\n", (double)(clock() - begin) * 1e3 / CLOCKS_PER_SEC / STEPS);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* relu, then `if (sum > 0) x = x * 2`: as a C `if` on a value, and in the graph by tj_cond. */
 #include <tj.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Calls see weights that change between them: written to, assigned, or replaced by another tensor. */
 #include <tj.h>
 

@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* general: compares signatures that differ in sizes alone, and names those sizes. */
 #include "guards/guards.h"
 
 static bool same_kind(const gd_arg *a, const gd_arg *b)
 {
 	if (a->kind != b->kind || a->content != b->content || !a->layout != !b->layout) return false;
-	return !a->layout || (a->layout->rank == b->layout->rank && a->layout->dtype == b->layout->dtype && a->layout->device == b->layout->device && a->layout->contiguous == b->layout->contiguous);
+	return !a->layout || (a->layout->rank == b->layout->rank && a->layout->dtype == b->layout->dtype &&
+	                      a->layout->device == b->layout->device && a->layout->contiguous == b->layout->contiguous);
 }
 
 bool gd_same_but_sizes(const gd_sig *a, const gd_sig *b, const gd_spec *spec)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* guards: the conditions under which a trace may be used. Entry guards are conditions on a call's arguments; the exact-key
  * table maps a key to its entry. A failed guard gives a gd_why, from which the user's message is made. */
 #ifndef TJ_GUARDS_GUARDS_H
@@ -36,8 +37,30 @@ void gd_table_free(gd_table *t);
 
 /* ---- why a guard failed: why.c ---- */
 typedef enum gd_cause {
-	GD_SAME, GD_RANK, GD_DEVICE, GD_DTYPE, GD_SIZE, GD_STRIDE, GD_CELLNESS, GD_CATEGORY, GD_NUMBER, GD_SCALARS, GD_SCALAR, GD_CONTENT, GD_SETTINGS, /* entry guards */
-	GD_OP, GD_NUMERICS, GD_AUTOCAST, GD_PARTED, GD_ATTR, GD_OPERAND, GD_CAPTURE, GD_ALIAS, GD_END, GD_BRANCH, GD_DATA_SIZE                /* node guards */
+	GD_SAME,
+	GD_RANK,
+	GD_DEVICE,
+	GD_DTYPE,
+	GD_SIZE,
+	GD_STRIDE,
+	GD_CELLNESS,
+	GD_CATEGORY,
+	GD_NUMBER,
+	GD_SCALARS,
+	GD_SCALAR,
+	GD_CONTENT,
+	GD_SETTINGS, /* entry guards */
+	GD_OP,
+	GD_NUMERICS,
+	GD_AUTOCAST,
+	GD_PARTED,
+	GD_ATTR,
+	GD_OPERAND,
+	GD_CAPTURE,
+	GD_ALIAS,
+	GD_END,
+	GD_BRANCH,
+	GD_DATA_SIZE /* node guards */
 } gd_cause;
 typedef struct gd_why {
 	gd_cause cause;
@@ -77,8 +100,10 @@ bool gd_spec_check(const gd_spec *s, const gd_sig *sig, const char *site, rt_err
 
 /* ---- general.c: signatures that differ in sizes alone ---- */
 bool gd_same_but_sizes(const gd_sig *a, const gd_sig *b, const gd_spec *spec); /* spec may be NULL */
-uint32_t gd_moved(const gd_arg *a, const gd_arg *b);          /* for arguments of two such signatures: bit d is set when dimension d differs */
+/* for arguments of two such signatures: bit d is set when dimension d differs */
+uint32_t gd_moved(const gd_arg *a, const gd_arg *b);
 void gd_put_size_name(rt_text *t, const gd_spec *spec, uint32_t arg, int dim);
-void gd_put_general(rt_text *t, const gd_sig *s, const uint32_t *moved, const gd_spec *spec); /* "x: f32[B,256]"; moved[i]: gd_moved() of argument i */
+/* "x: f32[B,256]"; moved[i]: gd_moved() of argument i */
+void gd_put_general(rt_text *t, const gd_sig *s, const uint32_t *moved, const gd_spec *spec);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* spec: parses and checks .shapes, the user's declaration of argument sizes.
  *
  *   "x: f32[B,S,256], mask: bool[B,1,S,S], w: static, _; B in 1..512; S%16==0"
@@ -217,13 +218,16 @@ static bool check_symbol(const gd_spec *s, uint32_t i, int d, int64_t size, boun
 	put_arg(s, i, here, sizeof here);
 	if (b->set && b->v != size) {
 		put_arg(s, b->arg, there, sizeof there);
-		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d is %lld, but %s is %lld in %s, dim %d", here, d, (long long)size, y->name, (long long)b->v, there, b->dim);
+		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d is %lld, but %s is %lld in %s, dim %d", here, d, (long long)size, y->name,
+		        (long long)b->v, there, b->dim);
 	} else if (size < y->least || (size > y->most && y->most < INT64_MAX)) {
 		char most[24] = "";
 		if (y->most < INT64_MAX) snprintf(most, sizeof most, "%lld", (long long)y->most);
-		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d: %s is %lld, not in %lld..%s", here, d, y->name, (long long)size, (long long)y->least, most);
+		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d: %s is %lld, not in %lld..%s", here, d, y->name, (long long)size,
+		        (long long)y->least, most);
 	} else if (size % y->mod != y->rest)
-		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d: %s is %lld, and %lld %% %lld is %lld, not %lld", here, d, y->name, (long long)size, (long long)size, (long long)y->mod, (long long)(size % y->mod), (long long)y->rest);
+		rt_fail(err, TJ_ERR_SHAPE, "call", "%s: dim %d: %s is %lld, and %lld %% %lld is %lld, not %lld", here, d, y->name,
+		        (long long)size, (long long)size, (long long)y->mod, (long long)(size % y->mod), (long long)y->rest);
 	else return *b = (bound){ size, i, d, true }, true;
 	return false;
 }
@@ -237,7 +241,9 @@ static bool check_arg(const gd_spec *s, uint32_t i, const gd_arg *a, bound *b, r
 	if (!w->ranked) return true;
 	if (!l) return rt_fail(err, TJ_ERR_SHAPE, "call", "%s is a number, not a tensor", here), false;
 	if (w->dtype >= 0 && w->dtype != l->dtype)
-		return rt_fail(err, TJ_ERR_DTYPE, "call", "%s is %s, not %s", here, tj_dtype_name((tj_dtype)l->dtype), tj_dtype_name((tj_dtype)w->dtype)), false;
+		return rt_fail(err, TJ_ERR_DTYPE, "call", "%s is %s, not %s", here, tj_dtype_name((tj_dtype)l->dtype),
+		               tj_dtype_name((tj_dtype)w->dtype)),
+		       false;
 	if (w->rank != l->rank) return rt_fail(err, TJ_ERR_SHAPE, "call", "%s has %d dimensions, not %d", here, l->rank, w->rank), false;
 	for (int d = 0; d < w->rank; d++) {
 		if (w->dim[d].kind == GD_DIM_SIZE && w->dim[d].v != l->dim[d])

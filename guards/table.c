@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The table of exact keys: a hash table (XXH3) that also compares the whole key. */
 #include "guards/guards.h"
 

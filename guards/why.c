@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* why: finds the first difference between the arguments that a trace expects and those of a call, and describes it. */
 #include "guards/guards.h"
 #include "runtime/settings.h"
 
-static const struct { const char *name, *hint; } causes[] = {
+static const struct { const char *name, *hint;
+} causes[] = {
 	[GD_SAME] = { "same", "" },
 	[GD_RANK] = { "rank", "pass tensors of one rank, or wrap one function for each rank" },
 	[GD_DEVICE] = { "device", "move the argument with tj_to() before the call" },
@@ -14,19 +16,25 @@ static const struct { const char *name, *hint; } causes[] = {
 	[GD_NUMBER] = { "number", "in this place, always pass a tensor or always a number; tj_full() makes a tensor from a number" },
 	[GD_SCALARS] = { "scalars", "give as many scalars of the same kinds in the same order on every call" },
 	[GD_SCALAR] = { "scalar", "integer scalars are part of the key; pass it as a float scalar (TJ_F) or a 0-d tensor" },
-	[GD_CONTENT] = { "constant", "the content of a tj_constant() or a .freeze variable may be folded; use tj_from_data() or .state for data that changes" },
+	[GD_CONTENT] = { "constant",
+	                 "the content of a tj_constant() or a .freeze variable may be folded; use tj_from_data() or .state for data that changes" },
 	[GD_SETTINGS] = { "settings", "set them once, before the first call; the traces of both settings are kept" },
 	[GD_OP] = { "op", "the body took another branch; make the choice with tj_where(), or accept a trace for each branch" },
-	[GD_NUMERICS] = { "numerics", "the op is in a function with other .numerics than before; give both functions the same, or accept a trace for each" },
-	[GD_AUTOCAST] = { "autocast", "the op is in a function with other .autocast than before; give both functions the same, or accept a trace for each" },
-	[GD_PARTED] = { "numbers", "numbers made by one line were equal and were compiled as one; after a few such traces they are kept apart" },
+	[GD_NUMERICS] = { "numerics",
+	                  "the op is in a function with other .numerics than before; give both functions the same, or accept a trace for each" },
+	[GD_AUTOCAST] = { "autocast",
+	                  "the op is in a function with other .autocast than before; give both functions the same, or accept a trace for each" },
+	[GD_PARTED] = { "numbers",
+	                "numbers made by one line were equal and were compiled as one; after a few such traces they are kept apart" },
 	[GD_ATTR] = { "attribute", "axes and sizes are part of the trace; keep them the same, or accept a trace for each" },
 	[GD_OPERAND] = { "operand", "the body combined other values than before" },
-	[GD_CAPTURE] = { "capture", "a tensor that the body captures changed its layout; keep the layout, or pass the tensor as an argument" },
+	[GD_CAPTURE] = { "capture",
+	                 "a tensor that the body captures changed its layout; keep the layout, or pass the tensor as an argument" },
 	[GD_ALIAS] = { "alias", "the body used one tensor where it used two before, or two where it used one" },
 	[GD_END] = { "end", "the body has more or fewer ops than before" },
 	[GD_BRANCH] = { "branch", "tj_truth() gave the other value; the traces of both are kept" },
-	[GD_DATA_SIZE] = { "data size", "the rest of the call is traced once for each such size, and shares the code; tj_where() keeps the size the same" },
+	[GD_DATA_SIZE] = { "data size",
+	                   "the rest of the call is traced once for each such size, and shares the code; tj_where() keeps the size the same" },
 };
 
 const char *gd_cause_name(gd_cause c) { return causes[c].name; }
@@ -95,7 +103,8 @@ void gd_compare_arg(const gd_arg *e, const gd_arg *f, gd_why *w)
 {
 	*w = (gd_why){ .cause = GD_SAME, .arg = -1, .dim = -1 };
 	bool number_e = e->kind >= GD_FLOAT, number_f = f->kind >= GD_FLOAT;
-	if (e->kind != f->kind && (number_e || number_f)) set(w, number_e && number_f ? GD_CATEGORY : GD_NUMBER, -1, kind_name(e->kind), kind_name(f->kind));
+	if (e->kind != f->kind && (number_e || number_f))
+		set(w, number_e && number_f ? GD_CATEGORY : GD_NUMBER, -1, kind_name(e->kind), kind_name(f->kind));
 	else if (!number_e && e->layout != f->layout) compare_layout(e->layout, f->layout, w);
 	else if (e->kind != f->kind) set(w, GD_CELLNESS, -1, kind_name(e->kind), kind_name(f->kind));
 	else if (e->content != f->content) set(w, GD_CONTENT, -1, "one constant", "another");

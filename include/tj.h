@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tj.h - torch.compile for C: trace a C function over tensors, guard the trace, run fused kernels.
  *
  * A body is an ordinary C function. tj_compile() wraps it, tj_call() runs it. The first call records the ops of the
@@ -1851,7 +1852,7 @@ TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor 
 #define tj_cross_entropy(a, b) tj_cross_entropy_at(TJ_SITE, a, b) /* tj_cross_entropy([[0., 0.], [0., 0.]], [0, 1]) = 0.6931 */
 /* <<< ops */
 
-/* ==== functions that are made of the ops above (nn/) ==== */
+/* ==== functions that are made of the ops above (functions/) ==== */
 
 /* ---- reading and writing by index ------------------------------------------------------------------ */
 
@@ -2251,7 +2252,7 @@ TJ_API tj_tensor *tj_cosine_window_at(const char *site, tj_dtype dtype, int64_t 
 #define tj_exponential_window(dtype, n, periodic, tau) tj_exponential_window_at(TJ_SITE, dtype, n, periodic, tau) /* tj_exponential_window(TJ_F32, 3, false, 1) = [0.3679, 1., 0.3679] */
 #define tj_cosine_window(dtype, n, periodic) tj_cosine_window_at(TJ_SITE, dtype, n, periodic) /* tj_cosine_window(TJ_F32, 2, false) = [0.7071, 0.7071] */
 
-/* ==== layers: functions that are made of the ones above (nn/) ==== */
+/* ==== layers: functions that are made of the ones above (functions/) ==== */
 
 /* ---- linear layers, cells, bags of embeddings -------------------------------------------------------- */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* autocast: mixed precision. A function with .autocast computes each op in the dtype of its class, a flag in ops.def:
  *
  *   LOW     products                              floats are cast to the narrow dtype

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* checkpoint: values that are computed again for their gradient, instead of keeping what they were computed from until then.
  *
  *   %1 = tanh f32[4] %0                                     %5 = optimization_barrier f32[4] %0 %grad

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* conv: decompositions of convolution and pooling.
  *
  *   %2 = conv f32[1,8,4] %0 %1 groups=1 window=1,1,0,0     =>     %2 = unfold f32[1,3,4,5] %0 axis=2 size=5 step=1 dilation=1
@@ -7,9 +8,10 @@
  *                                                                 %6 = matmul f32[1,8,4] %5 %4
  *
  * A convolution is a product of the weight and the windows: its sums have the order of a product's over channel, then place in the
- * window. Windows whose stride is 1 are views that the product reads, if their rows are long. Where each channel has a group of its own there is nothing to multiply matrices for: the products of the places are added one after the other.
- * conv_transpose is a conv for each phase of its stride: the elements of the result whose place has one remainder take the same places of the weight.
- * A pool joins the places of its windows, one after the other; long windows are reduced. */
+ * window. Windows whose stride is 1 are views that the product reads, if their rows are long. Where each channel has a group of its own
+ * there is nothing to multiply matrices for: the products of the places are added one after the other. conv_transpose is a conv for each
+ * phase of its stride: the elements of the result whose place has one remainder take the same places of the weight. A pool joins the places
+ * of its windows, one after the other; long windows are reduced. */
 #include "ir/conv.h"
 #include "ir/moves.h"
 
@@ -66,7 +68,8 @@ static ir_ref view(const made *m, ir_ref x, const ir_window *w, ir_ref value)
 	x = padded(m, x, w, value);
 	if (x == IR_NONE) return x;
 	const int first = ir_at(m->g, x)->rank - w->n;
-	for (int i = 0; i < w->n; i++) x = ir_emit(m->g, IR_unfold, 1, &x, 4, (int64_t[]){ first + i, w->size[i], w->stride[i], w->dilation[i] }, m->site);
+	for (int i = 0; i < w->n; i++)
+		x = ir_emit(m->g, IR_unfold, 1, &x, 4, (int64_t[]){ first + i, w->size[i], w->stride[i], w->dilation[i] }, m->site);
 	return x;
 }
 
@@ -103,9 +106,9 @@ static ir_ref columns(const made *m, ir_ref x, const ir_window *w)
 	return shaped(m, x, 3, (int64_t[]){ t.dim[0], product(1 + w->n, t.dim + 1), product(w->n, t.dim + 2 + w->n) });
 }
 
-/* Two axes of stride 1: rows of x with their padding follow one another, so a place of the window is one step further in all windows. Columns
- * across the end of a row are computed, too, and dropped. Kernels of CPUs read them where they lie (lo_index.jump). FEW: storing the windows
- * takes as long as so many columns more of one row of the result, measured. */
+/* Two axes of stride 1: rows of x with their padding follow one another, so a place of the window is one step further in all windows.
+ * Columns across the end of a row are computed, too, and dropped. Kernels of CPUs read them where they lie (lo_index.jump). FEW: storing
+ * the windows takes as long as so many columns more of one row of the result, measured. */
 static bool is_flat(const ir_window *w, int64_t out, const ir_meta *to)
 {
 	enum { FEW = 12 };
@@ -151,7 +154,8 @@ static ir_ref at_places(const made *m, ir_ref x, const ir_window *w, int64_t pla
 	return x;
 }
 
-/* One group for each channel, in the dtype of computation: [N, C, 1, windows] times place j of the weight [1, C, each, 1...], added in the order of j. */
+/* One group for each channel, in the dtype of computation: [N, C, 1, windows] times place j of the weight [1, C, each, 1...], added in the
+ * order of j. */
 static ir_ref by_channel(const made *m, ir_ref x, ir_ref weight, const ir_window *w, const ir_meta *to)
 {
 	const tj_dtype wide = rt_compute_dtype((tj_dtype)to->dtype);
@@ -179,17 +183,22 @@ static ir_ref by_channel(const made *m, ir_ref x, ir_ref weight, const ir_window
 	return y == IR_NONE ? y : ir_cast(m->g, y, (tj_dtype)to->dtype, m->site);
 }
 
-/* What x widens, if it is such a cast: padding and windows are those of that, in half of the memory, and the product widens them as it reads. Else x. */
+/* What x widens, if it is such a cast: padding and windows are those of that, in half of the memory, and the product widens them as it
+ * reads. Else x. */
 static ir_ref before_cast(const made *m, ir_ref x)
 {
 	const ir_node *n = ir_at(m->g, x);
-	return n->op == IR_cast && n->dtype == TJ_F32 && n->device == RT_CPU && rt_is_narrow((tj_dtype)ir_at(m->g, ir_src(m->g, n, 0))->dtype) ? ir_src(m->g, n, 0) : x;
+	return n->op == IR_cast && n->dtype == TJ_F32 && n->device == RT_CPU &&
+	                       rt_is_narrow((tj_dtype)ir_at(m->g, ir_src(m->g, n, 0))->dtype)
+	               ? ir_src(m->g, n, 0)
+	               : x;
 }
 
 static ir_ref conv(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const ir_meta *to)
 {
 	const ir_meta t = ir_meta_of(m->g, weight);
-	if (t.dim[1] == 1 && groups > 1 && product(w->n, w->size) > 0 && product(w->n, w->size) <= MOST_PLACES) return by_channel(m, x, weight, w, to);
+	if (t.dim[1] == 1 && groups > 1 && product(w->n, w->size) > 0 && product(w->n, w->size) <= MOST_PLACES)
+		return by_channel(m, x, weight, w, to);
 	const bool flat = ir_at(m->g, x)->device == RT_CPU && is_flat(w, t.dim[0] / groups, to);
 	const tj_dtype type = (tj_dtype)ir_at(m->g, x)->dtype;
 	ir_meta wide = *to;
@@ -222,8 +231,9 @@ static ir_ref turned_weight(const made *m, ir_ref weight, int64_t groups)
 	return shaped(m, weight, 2 + (int)n, t.dim + 1);
 }
 
-/* What one phase of an axis takes. Element o of the result, with o + before = stride * q + r, is the sum over the places j with j * dilation = r
- * (mod stride) of x[q - (j * dilation - r) / stride] * weight[j]. Phase p are the o with o = p (mod stride): one r, and every step-th place from `first`. */
+/* What one phase of an axis takes. Element o of the result, with o + before = stride * q + r, is the sum over the places j with j *
+ * dilation = r (mod stride) of x[q - (j * dilation - r) / stride] * weight[j]. Phase p are the o with o = p (mod stride): one r, and every
+ * step-th place from `first`. */
 typedef struct phase {
 	int64_t first, step, places; /* places 0: no place has the remainder */
 	int64_t before, after;       /* padding of the conv with the turned places */
@@ -249,7 +259,8 @@ static phase phase_of(const ir_window *w, int i, int64_t p, int64_t size, int64_
 }
 
 /* One phase of all axes, phase[i] of axis i: count[i] elements, of which some may lie beyond the result. */
-static ir_ref one_phase(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const int64_t *phase_number, const int64_t *count, const ir_meta *to)
+static ir_ref one_phase(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const int64_t *phase_number,
+                        const int64_t *count, const ir_meta *to)
 {
 	const ir_meta t = ir_meta_of(m->g, x);
 	ir_meta part = *to;
@@ -267,9 +278,10 @@ static ir_ref one_phase(const made *m, ir_ref x, ir_ref weight, int64_t groups, 
 	return weight == IR_NONE ? weight : conv(m, x, weight, groups, &own, &part);
 }
 
-/* All phases of the axes from i on, one element of each beside the other, as [N, C, count, stride, count, stride ..]; the axes before have the phases
- * of p. Nothing comes between the cats, so a plan stores each phase where it goes. */
-static ir_ref phases(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, int i, int64_t *p, const int64_t *count, const ir_meta *to)
+/* All phases of the axes from i on, one element of each beside the other, as [N, C, count, stride, count, stride ..]; the axes before have
+ * the phases of p. Nothing comes between the cats, so a plan stores each phase where it goes. */
+static ir_ref phases(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, int i, int64_t *p, const int64_t *count,
+                     const ir_meta *to)
 {
 	ir_ref part[MOST_PHASES];
 	if (i == w->n) {
@@ -348,7 +360,12 @@ ir_ref ir_conv_by_weight(ir_graph *g, ir_ref x, ir_ref dy, const ir_meta *weight
 /* ---- pools ---- */
 static double least(tj_dtype t)
 {
-	return rt_is_float(t) ? -INFINITY : t == TJ_I64 ? (double)INT64_MIN : t == TJ_I32 ? INT32_MIN : t == TJ_I16 ? INT16_MIN : t == TJ_I8 ? INT8_MIN : 0;
+	return rt_is_float(t) ? -INFINITY
+	       : t == TJ_I64  ? (double)INT64_MIN
+	       : t == TJ_I32  ? INT32_MIN
+	       : t == TJ_I16  ? INT16_MIN
+	       : t == TJ_I8   ? INT8_MIN
+	                      : 0;
 }
 
 static uint32_t places_of(const ir_window *w, const ir_meta *to) { return ((1u << w->n) - 1) << (to->rank - w->n); }
@@ -426,7 +443,8 @@ static ir_ref avg_pool(const made *m, ir_ref x, const ir_window *w, int64_t divi
 	if (divisor < 0 && all_count(&t, w, true)) divisor = product(w->n, w->size);
 	x = ir_cast(m->g, x, wide, m->site);
 	const ir_ref none = number(m, wide, 0);
-	const ir_ref sum = few_places(w) ? window_sum(m, x, w, none, to) : ir_reduce(m->g, IR_sum, turned(m, x, w, none), places_of(w, to), false, m->site);
+	const ir_ref sum = few_places(w) ? window_sum(m, x, w, none, to)
+	                                 : ir_reduce(m->g, IR_sum, turned(m, x, w, none), places_of(w, to), false, m->site);
 	if (sum == IR_NONE) return sum;
 	ir_ref by = divisor > 0 ? number(m, wide, (double)divisor) : counts(m, &t, w, wide, divisor < 0, to);
 	if (divisor <= 0) by = ir_keep_device(m->g, by, ir_at(m->g, sum));

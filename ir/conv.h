@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* conv: convolution and pooling; private to this folder. */
 #ifndef TJ_IR_CONV_H
 #define TJ_IR_CONV_H
@@ -5,7 +6,8 @@
 #include "ir/window.h"
 
 bool ir_convolves(int op); /* conv_transpose and pools as well */
-ir_ref ir_convolve(ir_graph *g, const ir_node *n, const ir_meta *to, const ir_ref *src, const int64_t *attr); /* n: a copy of the node; to: its type */
+/* n: a copy of the node; to: its type */
+ir_ref ir_convolve(ir_graph *g, const ir_node *n, const ir_meta *to, const ir_ref *src, const int64_t *attr);
 
 /* The gradient by the weight of y = conv(x, weight), where dy is that of y. */
 ir_ref ir_conv_by_weight(ir_graph *g, ir_ref x, ir_ref dy, const ir_meta *weight, int64_t groups, const ir_window *w, const char *site);

@@ -1,5 +1,6 @@
-/* custom: values whose gradient the user gives. Their nodes are marks, which have the inputs as further operands; the graph keeps what belongs to
- * them until all gradients are there.
+/* SPDX-License-Identifier: MIT */
+/* custom: values whose gradient the user gives. Their nodes are marks, which have the inputs as further operands; the graph keeps what
+ * belongs to them until all gradients are there.
  *
  *   %1 = round f32[4] %0                        what forward computed from %0
  *   %2 = mark f32[4] %1 %0   (custom 0)         its value, as others use it
@@ -26,8 +27,16 @@ ir_custom *ir_custom_new(ir_graph *g, int nin, const ir_ref *in, int nout, const
 {
 	ir_custom *c = rt_arena_alloc(&g->mem, sizeof *c);
 	ir_ref *src = refs(g, nin + 1, NULL);
-	if (c) *c = (ir_custom){ .nin = nin, .nout = nout, .in = refs(g, nin, in), .out = refs(g, nout, NULL), .leaf = refs(g, nout, NULL), .grad = refs(g, nin, NULL), .site = site };
-	if (!c || !src || !c->in || !c->out || !c->leaf || !c->grad || !rt_push(&g->custom, c)) return rt_fail(&g->err, TJ_ERR_NOMEM, "custom_grad", "out of memory"), NULL;
+	if (c)
+		*c = (ir_custom){ .nin = nin,
+			          .nout = nout,
+			          .in = refs(g, nin, in),
+			          .out = refs(g, nout, NULL),
+			          .leaf = refs(g, nout, NULL),
+			          .grad = refs(g, nin, NULL),
+			          .site = site };
+	if (!c || !src || !c->in || !c->out || !c->leaf || !c->grad || !rt_push(&g->custom, c))
+		return rt_fail(&g->err, TJ_ERR_NOMEM, "custom_grad", "out of memory"), NULL;
 	for (int i = 0; i < nin; i++) c->grad[i] = IR_NONE;
 	if (nin) memcpy(src + 1, in, sizeof *src * (size_t)nin);
 	for (int i = 0; i < nout; i++) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* dce: copies the nodes that the outputs need into a new graph.
  *
  * requires nothing; keeps slots, sites, the order of nodes;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* decomp: replaces composites by simpler ops.
  *
  * requires nothing; keeps slots, sites, outputs; the result is simplified, and its only composites are those that the back end
@@ -29,7 +30,10 @@ typedef struct made {
 static ir_ref op1(const made *m, ir_op op, ir_ref a) { return ir_op1(m->g, op, a, m->site); }
 static ir_ref op2(const made *m, ir_op op, ir_ref a, ir_ref b) { return ir_op2(m->g, op, a, b, m->site); }
 static ir_ref num(const made *m, double v) { return ir_const_f(m->g, m->dtype, 0, NULL, v); }
-static ir_ref where(const made *m, ir_ref c, ir_ref a, ir_ref b) { return ir_emit(m->g, IR_where, 3, (ir_ref[]){ c, a, b }, 0, NULL, m->site); }
+static ir_ref where(const made *m, ir_ref c, ir_ref a, ir_ref b)
+{
+	return ir_emit(m->g, IR_where, 3, (ir_ref[]){ c, a, b }, 0, NULL, m->site);
+}
 static int rank_of(const made *m, ir_ref a) { return a == IR_NONE ? 0 : ir_at(m->g, a)->rank; }
 
 /* Enters a composite: narrow floats are computed in f32. */
@@ -102,11 +106,12 @@ static ir_ref limited(const made *m, ir_ref x, ir_ref lo, ir_ref hi)
 	return where(m, below, lo, where(m, above, hi, x));
 }
 
-/* The neighbour of a narrow float, in f32. A step of 0.62 to 1.25 times the distance to it rounds to it, also at a power of 2, towards 0, where the distance
- * is half as large; between subnormal numbers it is 0.75 of the distance. */
+/* The neighbour of a narrow float, in f32. A step of 0.62 to 1.25 times the distance to it rounds to it, also at a power of 2, towards 0,
+ * where the distance is half as large; between subnormal numbers it is 0.75 of the distance. */
 static ir_ref next_narrow(const made *m, ir_ref a, ir_ref b, tj_dtype t)
 {
-	const double part = t == TJ_F16 ? 0x1.4p-11 : 0x1.4p-8, least = t == TJ_F16 ? 0x1.8p-25 : 0x1.8p-134, most = t == TJ_F16 ? 65504 : 0x1.fep127;
+	const double part = t == TJ_F16 ? 0x1.4p-11 : 0x1.4p-8, least = t == TJ_F16 ? 0x1.8p-25 : 0x1.8p-134,
+		     most = t == TJ_F16 ? 65504 : 0x1.fep127;
 	ir_ref size = op1(m, IR_abs, a), step = op2(m, IR_maximum, op2(m, IR_mul, size, num(m, part)), num(m, least));
 	ir_ref down = op1(m, IR_neg, step), up = op2(m, IR_gt, b, a), y = op2(m, IR_add, a, where(m, up, step, down));
 	y = where(m, op1(m, IR_isinf, a), op2(m, IR_copysign, num(m, most), a), y);
@@ -223,8 +228,10 @@ static ir_ref cot_slope(const made *m, ir_ref x, int64_t n)
 		}
 		for (int64_t i = 0; i <= k + 1; i++) p[i] = q[i];
 	}
-	ir_ref part = op2(m, IR_sub, x, op1(m, IR_round, x)), size = op1(m, IR_abs, part), far = op2(m, IR_gt, size, num(m, 0.25)); /* near 1/2: the tangent of the rest */
-	ir_ref turn = scaled(m, where(m, far, op2(m, IR_sub, num(m, 0.5), size), size), 3.14159265358979323846), sine = op1(m, IR_sin, turn), cosine = op1(m, IR_cos, turn);
+	ir_ref part = op2(m, IR_sub, x, op1(m, IR_round, x)), size = op1(m, IR_abs, part),
+	       far = op2(m, IR_gt, size, num(m, 0.25)); /* near 1/2: the tangent of the rest */
+	ir_ref turn = scaled(m, where(m, far, op2(m, IR_sub, num(m, 0.5), size), size), 3.14159265358979323846),
+	       sine = op1(m, IR_sin, turn), cosine = op1(m, IR_cos, turn);
 	ir_ref top = where(m, far, sine, cosine), bottom = where(m, far, cosine, sine);
 	ir_ref c = op2(m, IR_copysign, op2(m, IR_div, top, bottom), part), y = num(m, p[n + 1]);
 	for (int64_t i = n; i >= 0; i--) {
@@ -234,11 +241,13 @@ static ir_ref cot_slope(const made *m, ir_ref x, int64_t n)
 	return y;
 }
 
-/* (-1)^(n + 1) n! times the sum of 1 / (x + k)^(n + 1): the first ones, then Euler and Maclaurin's series for the others. Below 0 by reflection. */
+/* (-1)^(n + 1) n! times the sum of 1 / (x + k)^(n + 1): the first ones, then Euler and Maclaurin's series for the others. Below 0 by
+ * reflection. */
 static ir_ref polygamma(const made *m, int64_t n, ir_ref x)
 {
 	enum { FIRST = 16, TERMS = 10 };
-	static const double bernoulli[TERMS] = { 1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510, 43867.0 / 798, -174611.0 / 330 };
+	static const double bernoulli[TERMS] = { 1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 30,     5.0 / 66,
+		                                 -691.0 / 2730, 7.0 / 6,   -3617.0 / 510, 43867.0 / 798, -174611.0 / 330 };
 	double factorial = 1, coef[TERMS];
 	for (int64_t k = 2; k <= n; k++) factorial *= (double)k;
 	for (int k = 1; k <= TERMS; k++) { /* B (2 k + n - 1)! / ((2 k)! n!) */
@@ -354,7 +363,8 @@ static ir_ref log_softmax(const made *m, ir_ref x, uint32_t axis)
 }
 
 /* log(sum(exp(x - m))) + m; m is the maximum, or 0 where the maximum is not finite: inf - inf would be NaN. */
-/* With m the largest so far: m + log(s), where s[i] = s[i - 1] * exp(m[i - 1] - m[i]) + exp(x[i] - m[i]). An infinite m counts as 0 in the differences. */
+/* With m the largest so far: m + log(s), where s[i] = s[i - 1] * exp(m[i - 1] - m[i]) + exp(x[i] - m[i]). An infinite m counts as 0 in the
+ * differences. */
 static ir_ref logcumsumexp(const made *m, ir_ref x, int64_t axis)
 {
 	const ir_ref most = ir_get(m->g, ir_emit(m->g, IR_cummax, 1, &x, 1, &axis, m->site), 0, m->site);
@@ -478,7 +488,9 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_nan_to_num: y = nan_to_num(&m, x, p, (tj_dtype)n->dtype); break;
 	case IR_positive: y = x; break;
 	case IR_nextafter: y = next_narrow(&m, x, p[0], (tj_dtype)n->dtype); break;
-	case IR_polygamma: y = attr[0] ? polygamma(&(made){ g, n->site, TJ_F64 }, attr[0], ir_cast(g, x, TJ_F64, n->site)) : op1(&m, IR_digamma, x); break;
+	case IR_polygamma:
+		y = attr[0] ? polygamma(&(made){ g, n->site, TJ_F64 }, attr[0], ir_cast(g, x, TJ_F64, n->site)) : op1(&m, IR_digamma, x);
+		break;
 	case IR_deg2rad: y = scaled(&m, x, 0.01745329251994329577); break;
 	case IR_rad2deg: y = scaled(&m, x, 57.295779513082320877); break;
 	case IR_silu: y = silu(&m, x); break;

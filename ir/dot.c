@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* dot: prints a graph for Graphviz (`dot -Tsvg`). Leaves are ellipses, ops are boxes; each shows its shape and the user's line. */
 #include "ir/ir.h"
 
@@ -21,6 +22,7 @@ void ir_dot(const ir_graph *g, rt_text *t)
 		rt_puts(t, ir_is_leaf(n->op) ? "\", shape=ellipse]\n" : "\"]\n");
 		for (int k = 0; k < n->nsrc; k++) rt_putf(t, "\tn%u -> n%u\n", ir_src(g, n, k), r);
 	}
-	for (uint32_t i = 0; i < g->out.n; i++) rt_putf(t, "\tout%u [label=\"out %u\", shape=ellipse, style=filled]\n\tn%u -> out%u\n", i, i, g->out.v[i], i);
+	for (uint32_t i = 0; i < g->out.n; i++)
+		rt_putf(t, "\tout%u [label=\"out %u\", shape=ellipse, style=filled]\n\tn%u -> out%u\n", i, i, g->out.v[i], i);
 	rt_puts(t, "}\n");
 }

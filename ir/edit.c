@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* edit: the graph as a list of nodes that passes of users change. The changed list is emitted into a new graph, so it is
  * simplified; then it is verified.
  *
@@ -224,7 +225,8 @@ static int results(const tj_node *n)
 static bool result_type(const tj_node *n, int i, ir_meta *m, rt_err *err)
 {
 	ir_meta src[IR_MOST_SOURCES];
-	if (i < 0 || i >= results(n) || (!ir_is_flow(n->op) && n->nsrc > IR_MOST_SOURCES)) return rt_fail(err, TJ_ERR_ARG, "pass", "%s has no result %d", tj_node_op(n), i), false;
+	if (i < 0 || i >= results(n) || (!ir_is_flow(n->op) && n->nsrc > IR_MOST_SOURCES))
+		return rt_fail(err, TJ_ERR_ARG, "pass", "%s has no result %d", tj_node_op(n), i), false;
 	if (ir_is_flow(n->op)) return *m = ir_flow_result(n->g->from, ir_at(n->g->from, n->from), i), true;
 	for (int k = 0; k < n->nsrc; k++) src[k] = n->src[k]->meta;
 	return ir_infer_result((ir_op)n->op, i, n->nsrc, src, n->nattr, n->attr, m, err) == TJ_OK;
@@ -246,13 +248,17 @@ static bool alike(const tj_node *a, const tj_node *b)
 static bool type_of(tj_graph *g, ir_op op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr, ir_meta *m)
 {
 	if (op == IR_get) {
-		if (n == 1 && nattr == 1 && is_tuple(inputs[0])) return result_type(inputs[0], attrs[0] >= 0 && attrs[0] < UINT16_MAX ? (int)attrs[0] : -1, m, &g->err);
+		if (n == 1 && nattr == 1 && is_tuple(inputs[0]))
+			return result_type(inputs[0], attrs[0] >= 0 && attrs[0] < UINT16_MAX ? (int)attrs[0] : -1, m, &g->err);
 		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert get: it needs a node with several results, and the number of one of them"), false;
 	}
 	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
 	if (!meta) return rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory"), false;
 	for (int k = 0; k < n; k++) {
-		if (is_tuple(inputs[k])) return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert %s: operand %d has several results: insert a get", ir_ops[op].name, k), false;
+		if (is_tuple(inputs[k]))
+			return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert %s: operand %d has several results: insert a get",
+			               ir_ops[op].name, k),
+			       false;
 		meta[k] = inputs[k]->meta;
 	}
 	return ir_infer(op, n, meta, nattr, attrs, m, NULL, NULL, NULL, &g->err) == TJ_OK;
@@ -297,7 +303,8 @@ tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, 
 	if (!x || (before && !stands(g, before, "insert_constant"))) return NULL;
 	x->meta.dtype = (uint8_t)dtype;
 	if (before) x->meta.device = before->meta.device;
-	for (; shape && shape[x->meta.rank] != TJ_END_DIM && x->meta.rank < TJ_MAX_RANK; x->meta.rank++) x->meta.dim[x->meta.rank] = shape[x->meta.rank];
+	for (; shape && shape[x->meta.rank] != TJ_END_DIM && x->meta.rank < TJ_MAX_RANK; x->meta.rank++)
+		x->meta.dim[x->meta.rank] = shape[x->meta.rank];
 	bool ends = shape && shape[x->meta.rank] == TJ_END_DIM;
 	if ((unsigned)dtype >= TJ_DTYPE_COUNT) {
 		rt_fail(&g->err, TJ_ERR_DTYPE, "pass", "insert_constant: %d is not a dtype", (int)dtype);

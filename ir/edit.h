@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* edit: the list form of a graph that passes of users see (tj_graph in tj.h). */
 #ifndef TJ_IR_EDIT_H
 #define TJ_IR_EDIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* element: reads and writes one element in memory, as an ir_scalar of its dtype's class. */
 #include "ir/ir.h"
 #include "runtime/half.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* emit: the only way into a graph. An op is inferred, its operands are cast as promotion requires, then the node
  * is folded (fold.c), looked up among equal nodes (CSE), and appended only if it is new.
  *
@@ -24,9 +25,8 @@ static ir_ref nomem(ir_graph *g, const char *site)
 /* Hashes the CSE key of a node: the fields that equal nodes share, by content. */
 static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 {
-	uint64_t head =
-		(uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32 | (uint64_t)n->device << 40 | (uint64_t)n->alone << 48 |
-		(uint64_t)n->mode << 56;
+	uint64_t head = (uint64_t)n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->rank << 24 | (uint64_t)n->weak << 32 |
+	                (uint64_t)n->device << 40 | (uint64_t)n->alone << 48 | (uint64_t)n->mode << 56;
 	uint64_t h = rt_hash(&head, sizeof head, n->nsrc);
 	if (n->nsrc) h = rt_hash(g->refs.v + n->src, sizeof(ir_ref) * n->nsrc, h);
 	if (n->nattr) h = rt_hash(ir_attr(g, n), sizeof(int64_t) * n->nattr, h);
@@ -36,8 +36,8 @@ static uint64_t hash_node(const ir_graph *g, const ir_node *n)
 
 static bool equal(const ir_graph *g, const ir_node *a, const ir_node *b)
 {
-	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak && a->device == b->device && a->alone == b->alone && a->mode == b->mode &&
-	       a->nsrc == b->nsrc && a->nattr == b->nattr &&
+	return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank && a->weak == b->weak && a->device == b->device &&
+	       a->alone == b->alone && a->mode == b->mode && a->nsrc == b->nsrc && a->nattr == b->nattr &&
 	       (!a->nsrc || !memcmp(g->refs.v + a->src, g->refs.v + b->src, sizeof(ir_ref) * a->nsrc)) &&
 	       (!a->nattr || !memcmp(ir_attr(g, a), ir_attr(g, b), sizeof(int64_t) * a->nattr)) &&
 	       (!a->rank || !memcmp(ir_dims(g, a), ir_dims(g, b), sizeof(int64_t) * a->rank));
@@ -127,7 +127,11 @@ ir_ref ir_alone_of(ir_graph *g, ir_op op, int which, int nsrc, const ir_ref *src
 	ir_meta in[IR_MOST_SOURCES], m;
 	for (int k = 0; k < nsrc; k++) in[k] = ir_meta_of(g, src[k]);
 	if (ir_infer_result(op, which, nsrc, in, nattr, attr, &m, &g->err) != TJ_OK) return IR_NONE;
-	return append_new(g, (ir_node){ .op = (uint16_t)op, .nsrc = (uint16_t)nsrc, .nattr = (uint16_t)nattr, .alone = (uint8_t)(which + 1), .site = site }, &m, src, attr);
+	return append_new(
+		g,
+		(ir_node){
+			.op = (uint16_t)op, .nsrc = (uint16_t)nsrc, .nattr = (uint16_t)nattr, .alone = (uint8_t)(which + 1), .site = site },
+		&m, src, attr);
 }
 
 ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir_ref *src)
@@ -228,8 +232,8 @@ static bool bring_operands(ir_graph *g, ir_op op, operands *o, int n, const char
 	return true;
 }
 
-/* Of gather, index_select, scatter and its like: an operand without axes stands for one with an axis of size 1. Where such operands are beside others,
- * they get this axis, so that nothing behind this function meets them. */
+/* Of gather, index_select, scatter and its like: an operand without axes stands for one with an axis of size 1. Where such operands are
+ * beside others, they get this axis, so that nothing behind this function meets them. */
 static bool is_uneven(ir_op op, const operands *o, int n)
 {
 	const int class = ir_ops[op].opclass;
@@ -280,7 +284,8 @@ static ir_ref emit(ir_graph *g, ir_op op, int nsrc, operands *o, int nattr, cons
 static bool one_value_each(ir_graph *g, ir_op op, int nsrc, const ir_ref *src, const char *site)
 {
 	for (int k = 0; k < nsrc; k++)
-		if (ir_is_tuple(ir_at(g, src[k]))) return fail(g, TJ_ERR_ARG, ir_ops[op].name, "an operand has several results: pick one with get", site) != IR_NONE;
+		if (ir_is_tuple(ir_at(g, src[k])))
+			return fail(g, TJ_ERR_ARG, ir_ops[op].name, "an operand has several results: pick one with get", site) != IR_NONE;
 	return true;
 }
 

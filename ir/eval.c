@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* eval: computes every op on plain host arrays, and so defines what it means. It is the oracle of the tests, the fallback, and the
  * constant folder.
  *
@@ -434,7 +435,8 @@ static int by_place(const void *p, const void *q)
 static void sort_line(const job *j, const cursor *c, bool down, place *all, int64_t n)
 {
 	const ir_value *x = &j->src[0];
-	for (int64_t i = 0; i < n; i++) all[i] = (place){ load(x, offset_but(x, c, j->attr[0], i)), i, rt_dtype_class((tj_dtype)x->meta.dtype), down };
+	for (int64_t i = 0; i < n; i++)
+		all[i] = (place){ load(x, offset_but(x, c, j->attr[0], i)), i, rt_dtype_class((tj_dtype)x->meta.dtype), down };
 	qsort(all, (size_t)n, sizeof *all, by_place);
 }
 
@@ -526,10 +528,19 @@ static tj_status eval_matmul(job *j)
 	dim[batch + 1] = b.meta.dim[rb - 1];
 	lead_a.meta.rank = (uint8_t)(ra - 2);
 	lead_b.meta.rank = (uint8_t)(rb - 2);
-	const rt_chain x = { .dtype = (tj_dtype)j->out->meta.dtype, .m = dim[batch], .n = dim[batch + 1], .k = a.meta.dim[ra - 1],
-		                 .a_row = a.stride[ra - 2], .a_col = a.stride[ra - 1], .b_row = b.stride[rb - 2], .b_col = b.stride[rb - 1], .c_row = dim[batch + 1], .c_col = 1 };
+	const rt_chain x = { .dtype = (tj_dtype)j->out->meta.dtype,
+		             .m = dim[batch],
+		             .n = dim[batch + 1],
+		             .k = a.meta.dim[ra - 1],
+		             .a_row = a.stride[ra - 2],
+		             .a_col = a.stride[ra - 1],
+		             .b_row = b.stride[rb - 2],
+		             .b_col = b.stride[rb - 1],
+		             .c_row = dim[batch + 1],
+		             .c_col = 1 };
 	for (cursor c = begin(batch, dim); c.more; next(&c))
-		rt_chain_run(&x, element(&a, offset_broadcast(&lead_a, &c)), element(&b, offset_broadcast(&lead_b, &c)), element(j->out, c.count * x.m * x.n));
+		rt_chain_run(&x, element(&a, offset_broadcast(&lead_a, &c)), element(&b, offset_broadcast(&lead_b, &c)),
+		             element(j->out, c.count * x.m * x.n));
 	return TJ_OK;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* flow: control flow in the graph: cond, while, scan. A node holds its regions, graphs that never change once they are
  * attached, and shares them with its copies; its results are picked by get (tuple.c).
  *
@@ -64,7 +65,9 @@ static bool same_attr(const ir_graph *a, const ir_node *x, const ir_graph *b, co
 
 static bool same_node(const ir_graph *a, const ir_node *x, const ir_graph *b, const ir_node *y)
 {
-	if (x->op != y->op || x->dtype != y->dtype || x->rank != y->rank || x->weak != y->weak || x->device != y->device || x->mode != y->mode || x->nsrc != y->nsrc || x->nattr != y->nattr) return false;
+	if (x->op != y->op || x->dtype != y->dtype || x->rank != y->rank || x->weak != y->weak || x->device != y->device ||
+	    x->mode != y->mode || x->nsrc != y->nsrc || x->nattr != y->nattr)
+		return false;
 	for (int k = 0; k < x->nsrc; k++)
 		if (ir_src(a, x, k) != ir_src(b, y, k)) return false;
 	for (int k = 0; k < x->rank; k++)
@@ -76,7 +79,9 @@ static bool same_refs(const ir_ref *a, const ir_ref *b, int n) { return !n || !m
 
 static bool same_record(const ir_custom *a, const ir_custom *b)
 {
-	if (a->nin != b->nin || a->nout != b->nout || a->again != b->again || !same_refs(a->in, b->in, a->nin) || !same_refs(a->out, b->out, a->nout)) return false;
+	if (a->nin != b->nin || a->nout != b->nout || a->again != b->again || !same_refs(a->in, b->in, a->nin) ||
+	    !same_refs(a->out, b->out, a->nout))
+		return false;
 	return a->again || (same_refs(a->leaf, b->leaf, a->nout) && same_refs(a->grad, b->grad, a->nin));
 }
 
@@ -208,7 +213,8 @@ static bool outputs_ok(const ir_graph *g, const ir_node *n, rt_err *err)
 	const int64_t carries = ir_flow_carries(g, n);
 	static const ir_meta truth = { .dtype = TJ_BOOL };
 	if (carries < 0 || carries > b->out.n || carries > n->nsrc || !b->out.n) return bad(n, err, "wrong number of results");
-	if (n->op == IR_while && (ir_flow_turns(g, n) < 0 || (carries < b->out.n && !ir_flow_turns(g, n)))) return bad(n, err, "there is no limit of turns");
+	if (n->op == IR_while && (ir_flow_turns(g, n) < 0 || (carries < b->out.n && !ir_flow_turns(g, n))))
+		return bad(n, err, "there is no limit of turns");
 	for (int64_t i = carries; n->op != IR_cond && i < b->out.n; i++)
 		if (ir_at(b, b->out.v[i])->rank == TJ_MAX_RANK) return bad(n, err, "a slice of ys has no room for one more axis");
 	for (int64_t i = 0; i < carries; i++) {
@@ -229,7 +235,8 @@ bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err)
 {
 	const ir_node *n = ir_at(g, r);
 	const ir_flowinfo *info = ir_flow_info(n->op);
-	if (n->nattr != info->nregion + info->nattr || (n->op == IR_cond && !n->nsrc)) return bad(n, err, "wrong number of attributes or operands");
+	if (n->nattr != info->nregion + info->nattr || (n->op == IR_cond && !n->nsrc))
+		return bad(n, err, "wrong number of attributes or operands");
 	for (int k = 0; k < info->nattr; k++)
 		if (ir_attr(g, n)[info->nregion + k] < 0) return bad(n, err, "%s is negative", info->attr[k]);
 	for (int k = 0; k < info->nregion; k++) {

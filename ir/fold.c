@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fold: finds a simpler node that equals the node about to be appended.
  *
  *   %1 = const f32[] 0x1p+0
@@ -410,7 +411,8 @@ static uint64_t fired[RT_COUNT(rules)]; /* atomic */
 /* The rules that choose the spelling which later passes expect. */
 static bool spelling(size_t rule)
 {
-	return rules[rule] == full_expand || rules[rule] == transpose_permute || rules[rule] == squeeze_reshape || rules[rule] == to_same || rules[rule] == to_created;
+	return rules[rule] == full_expand || rules[rule] == transpose_permute || rules[rule] == squeeze_reshape || rules[rule] == to_same ||
+	       rules[rule] == to_created;
 }
 
 ir_ref ir_fold(ir_graph *g, const ir_node *n)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* grad: gradients, as nodes of the same graph.
  *
  *   %0 = input f32[4] slot=0                                      %3 = const f32[] 0x1p+1
@@ -5,14 +6,15 @@
  *   %2 = sum f32[] %1                                             (the 1 that it starts with folds away)
  *
  * First y and all that it is computed from are put in an order in which operands come before their users; composites without a rule
- * of their own are decomposed on the way, and stand for their decomposition. Then the order is walked backwards: when a node's turn comes, all
- * its users have given their share of its gradient, and its rule (vjp.c) gives shares to its operands. Only nodes that depend on
- * a wanted value take part. Shares are added in the order in which they come, which depends on the graph alone. */
+ * of their own are decomposed on the way, and stand for their decomposition. Then the order is walked backwards: when a node's turn comes,
+ * all its users have given their share of its gradient, and its rule (vjp.c) gives shares to its operands. Only nodes that depend on a
+ * wanted value take part. Shares are added in the order in which they come, which depends on the graph alone. */
 #include "ir/vjp.h"
 
 enum { FRESH, OPENED, PLACED };
 
-typedef struct piece { ir_ref of, grad; int64_t start, stop; int axis; uint32_t next; } piece; /* grad is that of slice start:stop of `of`. next: 1 + index */
+/* grad is that of slice start:stop of `of`. next: 1 + index */
+typedef struct piece { ir_ref of, grad; int64_t start, stop; int axis; uint32_t next; } piece;
 
 typedef struct share { ir_ref of, grad; int64_t result; } share; /* the gradient of a result of control flow */
 
@@ -256,11 +258,13 @@ static bool step_again(sweep *s, const ir_custom *c, const ir_ref *grad)
 	return g->err.code == TJ_OK;
 }
 
-/* Value r, whose gradient the user gives, or that is computed again. When the first of those that belong together has its turn, all of them have theirs. */
+/* Value r, whose gradient the user gives, or that is computed again. When the first of those that belong together has its turn, all of them
+ * have theirs. */
 static bool step_custom(sweep *s, ir_ref r, const ir_custom *c)
 {
 	bool any = false, last = true;
-	ir_ref *grad = rt_arena_alloc(&s->g->mem, sizeof *grad * ((size_t)c->nout + 1)), *to = rt_arena_alloc(&s->g->mem, sizeof *to * ((size_t)c->nin + 1));
+	ir_ref *grad = rt_arena_alloc(&s->g->mem, sizeof *grad * ((size_t)c->nout + 1)),
+	       *to = rt_arena_alloc(&s->g->mem, sizeof *to * ((size_t)c->nin + 1));
 	if (!grad || !to) return !(s->oom = true);
 	s->at.v[r].turned = true;
 	for (int i = 0; i < c->nout; i++) {
@@ -289,9 +293,13 @@ static bool step(sweep *s, ir_ref r)
 	const ir_ref grad = s->at.v[r].grad;
 	const ir_node n = *ir_at(s->g, ir_at(s->g, r)->op == IR_get ? ir_src(s->g, ir_at(s->g, r), 0) : r);
 	const int rule = ir_ops[n.op].grad;
-	if (rule == IR_GRAD_REGIONS && grad != IR_NONE) return rt_push(&s->share, ((share){ ir_src(s->g, ir_at(s->g, r), 0), ir_keep_device(s->g, grad, ir_at(s->g, r)), ir_attr(s->g, ir_at(s->g, r))[0] })) || !(s->oom = true);
+	if (rule == IR_GRAD_REGIONS && grad != IR_NONE)
+		return rt_push(&s->share, ((share){ ir_src(s->g, ir_at(s->g, r), 0), ir_keep_device(s->g, grad, ir_at(s->g, r)),
+		                                    ir_attr(s->g, ir_at(s->g, r))[0] })) ||
+		       !(s->oom = true);
 	if (rule == IR_GRAD_DISCRETE || rule == IR_GRAD_MADE) return true;
-	if (rule == IR_GRAD_NONE && grad != IR_NONE) return fail(s, TJ_ERR_ARG, ir_ops[n.op].name, "its gradient is not implemented", n.site), false;
+	if (rule == IR_GRAD_NONE && grad != IR_NONE)
+		return fail(s, TJ_ERR_ARG, ir_ops[n.op].name, "its gradient is not implemented", n.site), false;
 	if (rule == IR_GRAD_FLAT || grad == IR_NONE) return flat(s, &n);
 	if (keep_piece(s, &n, grad) || s->oom) return !s->oom;
 	return ready(s, &n) && ir_vjp(s->g, r, grad, s->want.v, s->to.v) && give_all(s, &n);
@@ -378,8 +386,8 @@ bool ir_grad(ir_graph *g, const ir_grad_ask *q, ir_ref *out)
 	return ones != IR_NONE && ir_grad_all(g, 1, &q->y, &ones, q, out);
 }
 
-/* The gradient of y along a cotangent u is linear in u. So its own gradient by u, along the tangents, is the derivative of y along them, and no longer
- * depends on u: a leaf, which is gone when dead nodes are left out. */
+/* The gradient of y along a cotangent u is linear in u. So its own gradient by u, along the tangents, is the derivative of y along them,
+ * and no longer depends on u: a leaf, which is gone when dead nodes are left out. */
 bool ir_jvp(ir_graph *g, const ir_grad_ask *q, const ir_ref *tangent, ir_ref *out)
 {
 	const ir_meta m = ir_meta_of(g, q->y);
@@ -389,7 +397,8 @@ bool ir_jvp(ir_graph *g, const ir_grad_ask *q, const ir_ref *tangent, ir_ref *ou
 	if (!grad) return rt_fail(&g->err, TJ_ERR_NOMEM, "jvp", "out of memory"), false;
 	back.cotangent = ir_leaf(g, &m, q->site);
 	const bool ok = back.cotangent != IR_NONE && ir_grad(g, &back, grad) &&
-	                ir_grad_all(g, q->n, grad, tangent, &(ir_grad_ask){ .n = 1, .wrt = &back.cotangent, .zeros = true, .keep = true, .site = q->site }, out);
+	                ir_grad_all(g, q->n, grad, tangent,
+	                            &(ir_grad_ask){ .n = 1, .wrt = &back.cotangent, .zeros = true, .keep = true, .site = q->site }, out);
 	if (!ok) g->err.op = "jvp";
 	return ok;
 }

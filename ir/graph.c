@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* graph: the container, and questions about its nodes. emit.c appends nodes. */
 #include "ir/ir.h"
 
@@ -97,7 +98,8 @@ void ir_inexact(const ir_graph *g, bool *inexact)
 
 bool ir_same_type(const ir_meta *a, const ir_meta *b)
 {
-	return a->dtype == b->dtype && a->device == b->device && a->rank == b->rank && (!a->rank || !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank));
+	return a->dtype == b->dtype && a->device == b->device && a->rank == b->rank &&
+	       (!a->rank || !memcmp(a->dim, b->dim, sizeof *a->dim * a->rank));
 }
 
 bool ir_live(const ir_graph *g, bool *live)

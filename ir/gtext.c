@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gtext: prints a graph and parses it back.
  *
  *   %0 = input f32[4,8] slot=0                   also strides=1,4 if not row-major

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* infer: finds the dtype and the shape of a result from operands and attributes, and checks all that does not depend on data.
  *
  * TYPE RULES (a table in docs/OPS.md) give the dtype that each operand is cast to, and the dtype of the result. SHAPE RULES give the
@@ -182,7 +183,8 @@ static bool type_float(ask *q)
 	return same_for_all(q, rt_is_float(t) ? t : q->out->weak ? TJ_F64 : TJ_F32);
 }
 
-/* As type_float; but a weight without axes that is a number, or has the dtype of computation of both ends, has that dtype, and does not promote them. */
+/* As type_float; but a weight without axes that is a number, or has the dtype of computation of both ends, has that dtype, and does not
+ * promote them. */
 static bool type_lerp(ask *q)
 {
 	const ir_meta *w = &q->src[2];
@@ -375,7 +377,8 @@ static bool axis_in(const ask *q, int64_t a, int rank, int64_t *axis)
 	int n = rank ? rank : 1;
 	*axis = 0;
 	if (a < -n || a >= n)
-		return fail(q, TJ_ERR_ARG, "axis out of range", "axis %lld, rank %d", (long long)a, rank) || advise(q, "axes count from 0 at the front, and from -1 at the end");
+		return fail(q, TJ_ERR_ARG, "axis out of range", "axis %lld, rank %d", (long long)a, rank) ||
+		       advise(q, "axes count from 0 at the front, and from -1 at the end");
 	*axis = a < 0 ? a + n : a;
 	return true;
 }
@@ -471,7 +474,9 @@ static bool shape_with(ask *q)
 
 static bool shape_order(ask *q)
 {
-	if (q->attr[0] < 0 || q->attr[0] > IR_MOST_ORDER) return fail(q, TJ_ERR_ARG, "the order is out of range", "%lld, from 0 to %d", (long long)q->attr[0], IR_MOST_ORDER) || advise(q, "each gradient of polygamma has an order one higher");
+	if (q->attr[0] < 0 || q->attr[0] > IR_MOST_ORDER)
+		return fail(q, TJ_ERR_ARG, "the order is out of range", "%lld, from 0 to %d", (long long)q->attr[0], IR_MOST_ORDER) ||
+		       advise(q, "each gradient of polygamma has an order one higher");
 	return shape_same(q);
 }
 
@@ -510,7 +515,9 @@ static bool shape_topk(ask *q)
 	int64_t a, k = q->attr[1], n = 1;
 	if (!axis_in(q, q->attr[0], x->rank, &a)) return false;
 	if (x->rank) n = x->dim[a];
-	if (k < 0 || k > n || (!x->rank && !k)) return fail(q, TJ_ERR_SHAPE, "k must be from 0 to the size of the axis", "k is %lld, the size %lld", (long long)k, (long long)n);
+	if (k < 0 || k > n || (!x->rank && !k))
+		return fail(q, TJ_ERR_SHAPE, "k must be from 0 to the size of the axis", "k is %lld, the size %lld", (long long)k,
+		            (long long)n);
 	put(q, a), put(q, k), put(q, q->attr[2] != 0);
 	shape_from(q, x->rank, x->dim);
 	if (x->rank) q->out->dim[a] = k;
@@ -648,9 +655,11 @@ static bool shape_slice(ask *q)
 {
 	int64_t axis, step = q->attr[3], n = 0;
 	const ir_meta *x = &q->src[0];
-	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to slice", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
+	if (x->rank == 0)
+		return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to slice", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
 	if (!axis_in(q, q->attr[0], x->rank, &axis)) return false;
-	if (step == 0 || step == TJ_END_DIM) return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "") || advise(q, "a step of 1 takes every element, -1 goes backwards");
+	if (step == 0 || step == TJ_END_DIM)
+		return fail(q, TJ_ERR_ARG, "the step is 0", "%s", "") || advise(q, "a step of 1 takes every element, -1 goes backwards");
 	int64_t size = x->dim[axis];
 	int64_t start = clamp_end(q->attr[1], size, step > 0, true),
 			stop = clamp_end(q->attr[2], size, step > 0, false);
@@ -673,12 +682,17 @@ static bool shape_unfold(ask *q)
 	const ir_meta *x = &q->src[0];
 	const int64_t size = q->attr[1], step = q->attr[2], dilation = q->attr[3];
 	int64_t axis, span;
-	if (x->rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to unfold", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
+	if (x->rank == 0)
+		return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to unfold", "%s", "") ||
+		       advise(q, "tj_unsqueeze() gives it an axis");
 	if (!axis_in(q, q->attr[0], x->rank, &axis)) return false;
 	if (size < 1 || step < 1 || dilation < 1)
-		return fail(q, TJ_ERR_ARG, "size, step and dilation must be at least 1", "%lld, %lld, %lld", (long long)size, (long long)step, (long long)dilation) || advise(q, "a step and a dilation of 1 take every element");
+		return fail(q, TJ_ERR_ARG, "size, step and dilation must be at least 1", "%lld, %lld, %lld", (long long)size,
+		            (long long)step, (long long)dilation) ||
+		       advise(q, "a step and a dilation of 1 take every element");
 	if (__builtin_mul_overflow(size - 1, dilation, &span) || span >= x->dim[axis])
-		return fail(q, TJ_ERR_SHAPE, "a window is larger than the axis", "axis %lld has %lld, a window spans (%lld - 1) * %lld + 1", (long long)axis, (long long)x->dim[axis], (long long)size, (long long)dilation) ||
+		return fail(q, TJ_ERR_SHAPE, "a window is larger than the axis", "axis %lld has %lld, a window spans (%lld - 1) * %lld + 1",
+		            (long long)axis, (long long)x->dim[axis], (long long)size, (long long)dilation) ||
 		       advise(q, "tj_pad() makes the axis longer");
 	int64_t dim[TJ_MAX_RANK + 1];
 	memcpy(dim, x->dim, sizeof *dim * x->rank);
@@ -693,7 +707,8 @@ static bool shape_unfold(ask *q)
 static bool shape_glu(ask *q)
 {
 	int64_t a;
-	if (q->src[0].rank == 0) return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to halve", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
+	if (q->src[0].rank == 0)
+		return fail(q, TJ_ERR_SHAPE, "a 0-d tensor has no axis to halve", "%s", "") || advise(q, "tj_unsqueeze() gives it an axis");
 	if (!axis_in(q, q->attr[0], q->src[0].rank, &a)) return false;
 	if (q->src[0].dim[a] % 2)
 		return fail(q, TJ_ERR_SHAPE, "the size of the axis must be even", "%lld on axis %lld", (long long)q->src[0].dim[a], (long long)a) ||
@@ -723,7 +738,8 @@ static bool shape_cat(ask *q)
 	for (int k = 0; k < q->nsrc; k++) {
 		const ir_meta *x = &q->src[k];
 		if (x->rank != q->src[0].rank)
-			return fail(q, TJ_ERR_SHAPE, "ranks differ", "%d and %d, operand %d", q->src[0].rank, x->rank, k) || advise(q, "tj_unsqueeze() and tj_squeeze() add and drop axes");
+			return fail(q, TJ_ERR_SHAPE, "ranks differ", "%d and %d, operand %d", q->src[0].rank, x->rank, k) ||
+			       advise(q, "tj_unsqueeze() and tj_squeeze() add and drop axes");
 		for (int i = 0; i < x->rank; i++)
 			if (i != axis && x->dim[i] != q->src[0].dim[i])
 				return fail(q, TJ_ERR_SHAPE, "sizes differ on an axis that is not joined",
@@ -773,7 +789,8 @@ static bool not_empty(const ask *q, uint32_t set)
 {
 	for (int i = 0; i < q->src[0].rank; i++)
 		if ((set >> i & 1) && q->src[0].dim[i] == 0)
-			return fail(q, TJ_ERR_SHAPE, "there are no elements to reduce", "axis %d has size 0", i) || advise(q, "look at tj_dim() first: there is no result for an empty axis");
+			return fail(q, TJ_ERR_SHAPE, "there are no elements to reduce", "axis %d has size 0", i) ||
+			       advise(q, "look at tj_dim() first: there is no result for an empty axis");
 	return true;
 }
 
@@ -799,7 +816,9 @@ static bool shape_arg(ask *q)
 /* ---- shape rules of ir/moves.c ---- */
 static bool times(const ask *q, int64_t size, int64_t n, int64_t *product)
 {
-	if (n < 0) return fail(q, TJ_ERR_ARG, "a number of times is negative", "%lld", (long long)n) || advise(q, "0 gives an empty axis, 1 the operand itself");
+	if (n < 0)
+		return fail(q, TJ_ERR_ARG, "a number of times is negative", "%lld", (long long)n) ||
+		       advise(q, "0 gives an empty axis, 1 the operand itself");
 	return !__builtin_mul_overflow(size, n, product) || fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
 }
 
@@ -836,13 +855,18 @@ static bool pad_ok(const ask *q, int axis, int64_t size, int64_t before, int64_t
 	const int64_t mode = q->attr[0], more = before > after ? before : after;
 	const bool mirrors = mode == TJ_PAD_REFLECT || mode == TJ_PAD_REPLICATE; /* of all elements, before some go */
 	int64_t total;
-	if (__builtin_add_overflow(size, before, &total) || __builtin_add_overflow(total, after, &total)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+	if (__builtin_add_overflow(size, before, &total) || __builtin_add_overflow(total, after, &total))
+		return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
 	if (total < 0 || (!mirrors && ((before < 0 && size + before < 0) || (after < 0 && size + after < 0)))) {
-		return fail(q, TJ_ERR_SHAPE, "more elements would go than there are", "axis %d has %lld", axis, (long long)size) || advise(q, "a negative number of elements leaves so many out");
+		return fail(q, TJ_ERR_SHAPE, "more elements would go than there are", "axis %d has %lld", axis, (long long)size) ||
+		       advise(q, "a negative number of elements leaves so many out");
 	}
-	const int64_t left = mirrors ? size : size + (before < 0 ? before : 0) + (after < 0 ? after : 0), most = mode == TJ_PAD_REFLECT ? left - 1 : left;
+	const int64_t left = mirrors ? size : size + (before < 0 ? before : 0) + (after < 0 ? after : 0),
+		      most = mode == TJ_PAD_REFLECT ? left - 1 : left;
 	if (more > 0 && (mode == TJ_PAD_REPLICATE ? !size : mode != TJ_PAD_CONSTANT && more > most))
-		return fail(q, TJ_ERR_SHAPE, "there are too few elements to repeat", "axis %d: %lld for %lld", axis, (long long)left, (long long)more) || advise(q, "reflect takes at most one less than the size, circular the size");
+		return fail(q, TJ_ERR_SHAPE, "there are too few elements to repeat", "axis %d: %lld for %lld", axis, (long long)left,
+		            (long long)more) ||
+		       advise(q, "reflect takes at most one less than the size, circular the size");
 	return true;
 }
 
@@ -851,9 +875,15 @@ static bool shape_pad(ask *q)
 	const ir_meta *x = &q->src[0];
 	const int n = q->nattr - 1, first = x->rank - n / 2;
 	ir_meta m = *x;
-	if (q->attr[0] < 0 || q->attr[0] > TJ_PAD_CIRCULAR) return fail(q, TJ_ERR_ARG, "no such mode", "%lld", (long long)q->attr[0]) || advise(q, "pass TJ_PAD_CONSTANT, TJ_PAD_REFLECT, TJ_PAD_REPLICATE or TJ_PAD_CIRCULAR");
-	if (n % 2 || first < 0) return fail(q, TJ_ERR_ARG, "pads are pairs, one for each of the last axes", "%d numbers, rank %d", n, x->rank) || advise(q, "TJ_SHAPE(before, after) pads the last axis");
-	if (q->src[1].rank) return fail(q, TJ_ERR_SHAPE, "the value must be a number or a 0-d tensor", "%s", "") || advise(q, "tj_cat() puts a tensor beside another one");
+	if (q->attr[0] < 0 || q->attr[0] > TJ_PAD_CIRCULAR)
+		return fail(q, TJ_ERR_ARG, "no such mode", "%lld", (long long)q->attr[0]) ||
+		       advise(q, "pass TJ_PAD_CONSTANT, TJ_PAD_REFLECT, TJ_PAD_REPLICATE or TJ_PAD_CIRCULAR");
+	if (n % 2 || first < 0)
+		return fail(q, TJ_ERR_ARG, "pads are pairs, one for each of the last axes", "%d numbers, rank %d", n, x->rank) ||
+		       advise(q, "TJ_SHAPE(before, after) pads the last axis");
+	if (q->src[1].rank)
+		return fail(q, TJ_ERR_SHAPE, "the value must be a number or a 0-d tensor", "%s", "") ||
+		       advise(q, "tj_cat() puts a tensor beside another one");
 	for (int i = 0; i < n; i += 2) {
 		if (!pad_ok(q, first + i / 2, m.dim[first + i / 2], q->attr[1 + i], q->attr[2 + i])) return false;
 		m.dim[first + i / 2] += q->attr[1 + i] + q->attr[2 + i];
@@ -865,7 +895,9 @@ static bool shape_pad(ask *q)
 static bool is_matrix(const ask *q, int least)
 {
 	if (q->src[0].rank >= least) return true;
-	return fail(q, TJ_ERR_SHAPE, least == 2 ? "at least two axes are needed" : "at least one axis is needed", "it has %d", q->src[0].rank) || advise(q, "tj_unsqueeze() adds an axis");
+	return fail(q, TJ_ERR_SHAPE, least == 2 ? "at least two axes are needed" : "at least one axis is needed", "it has %d",
+	            q->src[0].rank) ||
+	       advise(q, "tj_unsqueeze() adds an axis");
 }
 
 static bool shape_matrix(ask *q) { return is_matrix(q, 2) && shape_same(q); }
@@ -877,10 +909,13 @@ static bool shape_diagonal(ask *q)
 	int64_t a, b, dim[TJ_MAX_RANK];
 	int n = 0;
 	if (!is_matrix(q, 2) || !axis_in(q, q->attr[1], x->rank, &a) || !axis_in(q, q->attr[2], x->rank, &b)) return false;
-	if (a == b) return fail(q, TJ_ERR_ARG, "the axes of a diagonal are two", "axis %lld twice", (long long)a) || advise(q, "0 and 1 are those of a matrix");
+	if (a == b)
+		return fail(q, TJ_ERR_ARG, "the axes of a diagonal are two", "axis %lld twice", (long long)a) ||
+		       advise(q, "0 and 1 are those of a matrix");
 	for (int i = 0; i < x->rank; i++)
 		if (i != a && i != b) dim[n++] = x->dim[i];
-	const int64_t rows = k < 0 ? (k < -x->dim[a] ? 0 : x->dim[a] + k) : x->dim[a], columns = k > 0 ? (k > x->dim[b] ? 0 : x->dim[b] - k) : x->dim[b];
+	const int64_t rows = k < 0 ? (k < -x->dim[a] ? 0 : x->dim[a] + k) : x->dim[a],
+		      columns = k > 0 ? (k > x->dim[b] ? 0 : x->dim[b] - k) : x->dim[b];
 	dim[n] = rows < columns ? rows : columns;
 	put(q, k);
 	put(q, a);
@@ -894,7 +929,8 @@ static bool shape_diag_embed(ask *q)
 	const int64_t k = q->attr[0];
 	int64_t dim[TJ_MAX_RANK + 1], size;
 	if (!is_matrix(q, 1)) return false;
-	if (k == INT64_MIN || __builtin_add_overflow(x->dim[x->rank - 1], k < 0 ? -k : k, &size)) return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
+	if (k == INT64_MIN || __builtin_add_overflow(x->dim[x->rank - 1], k < 0 ? -k : k, &size))
+		return fail(q, TJ_ERR_LIMIT, "too many elements", "%s", "");
 	memcpy(dim, x->dim, sizeof *dim * x->rank);
 	dim[x->rank - 1] = dim[x->rank] = size;
 	put(q, k);
@@ -903,7 +939,9 @@ static bool shape_diag_embed(ask *q)
 
 static bool shape_trace(ask *q)
 {
-	if (q->src[0].rank != 2) return fail(q, TJ_ERR_SHAPE, "a matrix is needed", "it has %d axes", q->src[0].rank) || advise(q, "tj_diagonal() and tj_sum() take other ranks");
+	if (q->src[0].rank != 2)
+		return fail(q, TJ_ERR_SHAPE, "a matrix is needed", "it has %d axes", q->src[0].rank) ||
+		       advise(q, "tj_diagonal() and tj_sum() take other ranks");
 	return shape_from(q, 0, NULL);
 }
 
@@ -943,18 +981,25 @@ static bool window_ok(const ask *q, const ir_window *w)
 	for (int i = 0; i < w->n; i++) {
 		const int64_t n = w->size[i], before = w->before[i], after = w->after[i], most = INT32_MAX;
 		if (n < 1 || w->stride[i] < 1 || w->dilation[i] < 1)
-			return fail(q, TJ_ERR_ARG, "size, stride and dilation of a window must be at least 1", "%lld, %lld, %lld", (long long)n, (long long)w->stride[i], (long long)w->dilation[i]) || advise(q, "a stride and a dilation of 1 take every element");
+			return fail(q, TJ_ERR_ARG, "size, stride and dilation of a window must be at least 1", "%lld, %lld, %lld",
+			            (long long)n, (long long)w->stride[i], (long long)w->dilation[i]) ||
+			       advise(q, "a stride and a dilation of 1 take every element");
 		if (n > most || w->stride[i] > most || w->dilation[i] > most || before > most || after > most || before < -most || after < -most)
-			return fail(q, TJ_ERR_LIMIT, "a window is too large", "at most %d", INT32_MAX) || advise(q, "strides, dilations and padding count elements");
+			return fail(q, TJ_ERR_LIMIT, "a window is too large", "at most %d", INT32_MAX) ||
+			       advise(q, "strides, dilations and padding count elements");
 		if (pool && (before < 0 || after < 0 || 2 * before > n || 2 * after > n))
-			return fail(q, TJ_ERR_ARG, "the padding of a pool is at most half of its window", "%lld and %lld, the window has %lld", (long long)before, (long long)after, (long long)n) || advise(q, "tj_pad() pads as far as is wanted");
+			return fail(q, TJ_ERR_ARG, "the padding of a pool is at most half of its window",
+			            "%lld and %lld, the window has %lld", (long long)before, (long long)after, (long long)n) ||
+			       advise(q, "tj_pad() pads as far as is wanted");
 	}
 	return true;
 }
 
 static bool no_room(const ask *q, const ir_window *w, int i, int64_t size)
 {
-	return fail(q, TJ_ERR_SHAPE, "a window is larger than the axis", "axis %d has %lld and %lld of padding, a window spans (%lld - 1) * %lld + 1", q->src[0].rank - w->n + i, (long long)size, (long long)(w->before[i] + w->after[i]), (long long)w->size[i], (long long)w->dilation[i]) ||
+	return fail(q, TJ_ERR_SHAPE, "a window is larger than the axis",
+	            "axis %d has %lld and %lld of padding, a window spans (%lld - 1) * %lld + 1", q->src[0].rank - w->n + i,
+	            (long long)size, (long long)(w->before[i] + w->after[i]), (long long)w->size[i], (long long)w->dilation[i]) ||
 	       advise(q, "more padding makes the axis longer");
 }
 
@@ -963,13 +1008,19 @@ static bool conv_operands_ok(const ask *q, bool transposed)
 	const ir_meta *x = &q->src[0], *w = &q->src[1];
 	const int64_t groups = q->attr[0];
 	if (x->rank < 3 || x->rank > 2 + IR_WINDOW_AXES || w->rank != x->rank)
-		return fail(q, TJ_ERR_SHAPE, "x [N,C,...] and a weight of the same rank are needed, with 1 to 3 axes behind", "ranks %d and %d", x->rank, w->rank) || advise(q, "tj_unsqueeze() adds the axis of examples");
+		return fail(q, TJ_ERR_SHAPE, "x [N,C,...] and a weight of the same rank are needed, with 1 to 3 axes behind",
+		            "ranks %d and %d", x->rank, w->rank) ||
+		       advise(q, "tj_unsqueeze() adds the axis of examples");
 	if (q->nattr != 1 + 4 * (x->rank - 2))
-		return fail(q, TJ_ERR_ARG, "the window has the wrong number of entries", "%d for %d axes", q->nattr - 1, x->rank - 2) || advise(q, "strides, dilations, and pairs of padding: 4 for each axis; tj_conv2d() fills them in");
+		return fail(q, TJ_ERR_ARG, "the window has the wrong number of entries", "%d for %d axes", q->nattr - 1, x->rank - 2) ||
+		       advise(q, "strides, dilations, and pairs of padding: 4 for each axis; tj_conv2d() fills them in");
 	if (groups < 1 || x->dim[1] % groups || w->dim[0] % groups)
-		return fail(q, TJ_ERR_SHAPE, "the groups do not divide the channels", "%lld groups, %lld and %lld channels", (long long)groups, (long long)x->dim[1], (long long)w->dim[0]) || advise(q, "1 group takes all channels together");
+		return fail(q, TJ_ERR_SHAPE, "the groups do not divide the channels", "%lld groups, %lld and %lld channels",
+		            (long long)groups, (long long)x->dim[1], (long long)w->dim[0]) ||
+		       advise(q, "1 group takes all channels together");
 	if (transposed ? w->dim[0] != x->dim[1] : w->dim[1] != x->dim[1] / groups)
-		return fail(q, TJ_ERR_SHAPE, "the weight is for another number of channels", "%lld for %lld", (long long)(transposed ? w->dim[0] : w->dim[1] * groups), (long long)x->dim[1]) ||
+		return fail(q, TJ_ERR_SHAPE, "the weight is for another number of channels", "%lld for %lld",
+		            (long long)(transposed ? w->dim[0] : w->dim[1] * groups), (long long)x->dim[1]) ||
 		       advise(q, transposed ? "the weight of conv_transpose is [C,O / groups,...]" : "the weight is [O,C / groups,...]");
 	return true;
 }
@@ -996,7 +1047,9 @@ static bool shape_conv_transpose(ask *q)
 	if (!window_ok(q, &w)) return false;
 	for (int i = 0; i < w.n; i++)
 		if (x->dim[2 + i] < 1 || (dim[2 + i] = ir_transposed_size(&w, i, x->dim[2 + i])) < 1)
-			return fail(q, TJ_ERR_SHAPE, "nothing is left of an axis", "axis %d would have %lld", 2 + i, (long long)(x->dim[2 + i] < 1 ? 0 : dim[2 + i])) || advise(q, "padding takes away from the result of conv_transpose");
+			return fail(q, TJ_ERR_SHAPE, "nothing is left of an axis", "axis %d would have %lld", 2 + i,
+			            (long long)(x->dim[2 + i] < 1 ? 0 : dim[2 + i])) ||
+			       advise(q, "padding takes away from the result of conv_transpose");
 	for (int k = 0; k < q->nattr; k++) put(q, q->attr[k]);
 	return shape_from(q, x->rank, dim);
 }
@@ -1008,11 +1061,17 @@ static bool shape_pool(ask *q)
 	const int own = ir_classes[q->info->opclass].nattr, n = (q->nattr - own) / 5;
 	int64_t dim[TJ_MAX_RANK];
 	if ((q->nattr - own) % 5 || n < 1 || n > IR_WINDOW_AXES)
-		return fail(q, TJ_ERR_ARG, "the window has the wrong number of entries", "%d", q->nattr - own) || advise(q, "sizes, strides, dilations, and pairs of padding: 5 for each of 1 to 3 axes; tj_max_pool2d() fills them in");
-	if (x->rank < n) return fail(q, TJ_ERR_SHAPE, "there are more windows than axes", "%d, rank %d", n, x->rank) || advise(q, "tj_unsqueeze() adds an axis");
+		return fail(q, TJ_ERR_ARG, "the window has the wrong number of entries", "%d", q->nattr - own) ||
+		       advise(q,
+		              "sizes, strides, dilations, and pairs of padding: 5 for each of 1 to 3 axes; tj_max_pool2d() fills them in");
+	if (x->rank < n)
+		return fail(q, TJ_ERR_SHAPE, "there are more windows than axes", "%d, rank %d", n, x->rank) ||
+		       advise(q, "tj_unsqueeze() adds an axis");
 	const ir_window w = ir_window_of(q->op, q->nattr, q->attr, NULL);
 	if (!window_ok(q, &w)) return false;
-	if (own > 1 && q->attr[1] < -1) return fail(q, TJ_ERR_ARG, "the divisor is below -1", "%lld", (long long)q->attr[1]) || advise(q, "0 counts elements and padding, -1 only elements");
+	if (own > 1 && q->attr[1] < -1)
+		return fail(q, TJ_ERR_ARG, "the divisor is below -1", "%lld", (long long)q->attr[1]) ||
+		       advise(q, "0 counts elements and padding, -1 only elements");
 	memcpy(dim, x->dim, sizeof *dim * x->rank);
 	for (int i = 0; i < n; i++) {
 		int64_t *size = &dim[x->rank - n + i];
@@ -1034,7 +1093,8 @@ static bool inside(const ask *q, const ir_meta *index, const ir_meta *m, int64_t
 	for (int i = 0; i < n; i++) {
 		const int64_t size = index->rank ? index->dim[i] : 1, most = m->rank ? m->dim[i] : 1;
 		if (i != but && size > most)
-			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: the index has %lld, the %s %lld", i, (long long)size, of, (long long)most) ||
+			return fail(q, TJ_ERR_SHAPE, "the index is larger", "axis %d: the index has %lld, the %s %lld", i, (long long)size,
+			            of, (long long)most) ||
 			       advise(q, "tj_slice() the index on this axis");
 	}
 	return true;
@@ -1050,7 +1110,9 @@ static bool shape_gather(ask *q)
 static bool shape_places(ask *q)
 {
 	const int n = q->src[1].rank, rank = q->src[0].rank;
-	if (n != rank) return fail(q, TJ_ERR_SHAPE, "ranks differ", "the places have %d axes, the operand %d", n, rank) || advise(q, "tj_unsqueeze() and tj_expand() give the places more axes");
+	if (n != rank)
+		return fail(q, TJ_ERR_SHAPE, "ranks differ", "the places have %d axes, the operand %d", n, rank) ||
+		       advise(q, "tj_unsqueeze() and tj_expand() give the places more axes");
 	return shape_gather(q);
 }
 
@@ -1073,7 +1135,8 @@ static bool shape_index_select(ask *q)
 	if (!axis_in(q, q->attr[0], q->src[0].rank, &a)) return false;
 	const int64_t n = q->src[1].rank ? q->src[1].dim[0] : 1;
 	if (!q->src[0].rank && n != 1)
-		return fail(q, TJ_ERR_SHAPE, "an index into a 0-d tensor has one element", "it has %lld", (long long)n) || advise(q, "tj_unsqueeze() gives the tensor an axis");
+		return fail(q, TJ_ERR_SHAPE, "an index into a 0-d tensor has one element", "it has %lld", (long long)n) ||
+		       advise(q, "tj_unsqueeze() gives the tensor an axis");
 	shape_from(q, q->src[0].rank, q->src[0].dim);
 	if (q->src[0].rank) q->out->dim[a] = n;
 	return put(q, a);
@@ -1082,7 +1145,8 @@ static bool shape_index_select(ask *q)
 static bool shape_embedding(ask *q)
 {
 	if (q->src[0].rank != 2)
-		return fail(q, TJ_ERR_SHAPE, "the table must have two axes", "it has %d", q->src[0].rank) || advise(q, "tj_index_select() takes rows of tensors with other ranks");
+		return fail(q, TJ_ERR_SHAPE, "the table must have two axes", "it has %d", q->src[0].rank) ||
+		       advise(q, "tj_index_select() takes rows of tensors with other ranks");
 	int64_t dim[TJ_MAX_RANK + 1];
 	memcpy(dim, q->src[1].dim, sizeof *dim * q->src[1].rank);
 	dim[q->src[1].rank] = q->src[0].dim[1];
@@ -1093,8 +1157,11 @@ static bool shape_one_hot(ask *q)
 {
 	int64_t indices = 0;
 	int64_t dim[TJ_MAX_RANK + 1];
-	if (q->attr[0] < 0) return fail(q, TJ_ERR_ARG, "the count is negative", "%lld", (long long)q->attr[0]) || advise(q, "pass the number of classes");
-	if (!q->attr[0] && (rt_numel(q->src[0].rank, q->src[0].dim, &indices), indices)) return fail(q, TJ_ERR_ARG, "with 0 classes no index is in range", "0") || advise(q, "pass the number of classes");
+	if (q->attr[0] < 0)
+		return fail(q, TJ_ERR_ARG, "the count is negative", "%lld", (long long)q->attr[0]) ||
+		       advise(q, "pass the number of classes");
+	if (!q->attr[0] && (rt_numel(q->src[0].rank, q->src[0].dim, &indices), indices))
+		return fail(q, TJ_ERR_ARG, "with 0 classes no index is in range", "0") || advise(q, "pass the number of classes");
 	memcpy(dim, q->src[0].dim, sizeof *dim * q->src[0].rank);
 	dim[q->src[0].rank] = q->attr[0];
 	return put(q, q->attr[0]) && shape_from(q, q->src[0].rank + 1, dim);
@@ -1196,22 +1263,55 @@ static rule *const type_rules[] = {
 	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FIRST] = type_first, [IR_TYPE_FILLED] = type_filled, [IR_TYPE_FULL] = type_full,
 	[IR_TYPE_WITH] = type_with, [IR_TYPE_CLOSE] = type_close, [IR_TYPE_DOUBLE] = type_double, [IR_TYPE_SEARCH] = type_search
 };
-static rule *const shape_rules[] = {
-	[IR_SHAPE_BROADCAST] = shape_broadcast, [IR_SHAPE_SAME] = shape_same, [IR_SHAPE_TO] = shape_to, [IR_SHAPE_AXIS] = shape_axis, [IR_SHAPE_PAIR_AXIS] = shape_pair_axis,
-	[IR_SHAPE_SORT] = shape_sort, [IR_SHAPE_TOPK] = shape_topk, [IR_SHAPE_PLACES] = shape_places, [IR_SHAPE_SEARCH] = shape_search,
-	[IR_SHAPE_RESHAPE] = shape_reshape, [IR_SHAPE_EXPAND] = shape_expand, [IR_SHAPE_PERMUTE] = shape_permute,
-	[IR_SHAPE_TRANSPOSE] = shape_transpose, [IR_SHAPE_SQUEEZE] = shape_squeeze, [IR_SHAPE_UNSQUEEZE] = shape_unsqueeze,
-	[IR_SHAPE_SLICE] = shape_slice, [IR_SHAPE_FLIP] = shape_flip, [IR_SHAPE_CAT] = shape_cat, [IR_SHAPE_STACK] = shape_stack,
-	[IR_SHAPE_REDUCE] = shape_reduce, [IR_SHAPE_REDUCE1] = shape_reduce1, [IR_SHAPE_ARG] = shape_arg,
-	[IR_SHAPE_MATMUL] = shape_matmul, [IR_SHAPE_GATHER] = shape_gather, [IR_SHAPE_INDEX_SELECT] = shape_index_select,
-	[IR_SHAPE_EMBEDDING] = shape_embedding, [IR_SHAPE_SCATTER_ADD] = shape_scatter_add, [IR_SHAPE_ONE_HOT] = shape_one_hot,
-	[IR_SHAPE_SHAPE_OF] = shape_shape_of, [IR_SHAPE_ARANGE] = shape_arange, [IR_SHAPE_EYE] = shape_eye, [IR_SHAPE_NORM] = shape_norm,
-	[IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy, [IR_SHAPE_ROLL] = shape_roll, [IR_SHAPE_UNFOLD] = shape_unfold, [IR_SHAPE_REPEAT] = shape_repeat, [IR_SHAPE_TILE] = shape_tile,
-	[IR_SHAPE_PAD] = shape_pad, [IR_SHAPE_MATRIX] = shape_matrix, [IR_SHAPE_DIAGONAL] = shape_diagonal,
-	[IR_SHAPE_DIAG_EMBED] = shape_diag_embed, [IR_SHAPE_TRACE] = shape_trace,
-	[IR_SHAPE_WITH] = shape_with, [IR_SHAPE_PRELU] = shape_prelu, [IR_SHAPE_GLU] = shape_glu, [IR_SHAPE_ORDER] = shape_order,
-	[IR_SHAPE_CONV] = shape_conv, [IR_SHAPE_CONV_TRANSPOSE] = shape_conv_transpose, [IR_SHAPE_POOL] = shape_pool
-};
+static rule *const shape_rules[] = { [IR_SHAPE_BROADCAST] = shape_broadcast,
+	                             [IR_SHAPE_SAME] = shape_same,
+	                             [IR_SHAPE_TO] = shape_to,
+	                             [IR_SHAPE_AXIS] = shape_axis,
+	                             [IR_SHAPE_PAIR_AXIS] = shape_pair_axis,
+	                             [IR_SHAPE_SORT] = shape_sort,
+	                             [IR_SHAPE_TOPK] = shape_topk,
+	                             [IR_SHAPE_PLACES] = shape_places,
+	                             [IR_SHAPE_SEARCH] = shape_search,
+	                             [IR_SHAPE_RESHAPE] = shape_reshape,
+	                             [IR_SHAPE_EXPAND] = shape_expand,
+	                             [IR_SHAPE_PERMUTE] = shape_permute,
+	                             [IR_SHAPE_TRANSPOSE] = shape_transpose,
+	                             [IR_SHAPE_SQUEEZE] = shape_squeeze,
+	                             [IR_SHAPE_UNSQUEEZE] = shape_unsqueeze,
+	                             [IR_SHAPE_SLICE] = shape_slice,
+	                             [IR_SHAPE_FLIP] = shape_flip,
+	                             [IR_SHAPE_CAT] = shape_cat,
+	                             [IR_SHAPE_STACK] = shape_stack,
+	                             [IR_SHAPE_REDUCE] = shape_reduce,
+	                             [IR_SHAPE_REDUCE1] = shape_reduce1,
+	                             [IR_SHAPE_ARG] = shape_arg,
+	                             [IR_SHAPE_MATMUL] = shape_matmul,
+	                             [IR_SHAPE_GATHER] = shape_gather,
+	                             [IR_SHAPE_INDEX_SELECT] = shape_index_select,
+	                             [IR_SHAPE_EMBEDDING] = shape_embedding,
+	                             [IR_SHAPE_SCATTER_ADD] = shape_scatter_add,
+	                             [IR_SHAPE_ONE_HOT] = shape_one_hot,
+	                             [IR_SHAPE_SHAPE_OF] = shape_shape_of,
+	                             [IR_SHAPE_ARANGE] = shape_arange,
+	                             [IR_SHAPE_EYE] = shape_eye,
+	                             [IR_SHAPE_NORM] = shape_norm,
+	                             [IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy,
+	                             [IR_SHAPE_ROLL] = shape_roll,
+	                             [IR_SHAPE_UNFOLD] = shape_unfold,
+	                             [IR_SHAPE_REPEAT] = shape_repeat,
+	                             [IR_SHAPE_TILE] = shape_tile,
+	                             [IR_SHAPE_PAD] = shape_pad,
+	                             [IR_SHAPE_MATRIX] = shape_matrix,
+	                             [IR_SHAPE_DIAGONAL] = shape_diagonal,
+	                             [IR_SHAPE_DIAG_EMBED] = shape_diag_embed,
+	                             [IR_SHAPE_TRACE] = shape_trace,
+	                             [IR_SHAPE_WITH] = shape_with,
+	                             [IR_SHAPE_PRELU] = shape_prelu,
+	                             [IR_SHAPE_GLU] = shape_glu,
+	                             [IR_SHAPE_ORDER] = shape_order,
+	                             [IR_SHAPE_CONV] = shape_conv,
+	                             [IR_SHAPE_CONV_TRANSPOSE] = shape_conv_transpose,
+	                             [IR_SHAPE_POOL] = shape_pool };
 
 static bool counts_ok(const ask *q)
 {
@@ -1262,14 +1362,16 @@ static bool infer_one(ask *q, int which)
 	q->nnorm = 0;
 	if (!counts_ok(q)) return false;
 	q->out->weak = all_weak(q);
-	return place(q) && type_rules[several ? several[which].type : q->info->type](q) && shape_rules[several ? several[which].shape : q->info->shape](q) && size_ok(q);
+	return place(q) && type_rules[several ? several[which].type : q->info->type](q) &&
+	       shape_rules[several ? several[which].shape : q->info->shape](q) && size_ok(q);
 }
 
 tj_status ir_infer_result(ir_op op, int which, int nsrc, const ir_meta *src, int nattr, const int64_t *attr, ir_meta *out, rt_err *err)
 {
 	int64_t norm[MAX_ATTR + TJ_MAX_RANK];
 	rt_err none = { 0 };
-	if ((unsigned)op >= IR_OPS || which < 0 || which >= ir_ops[op].nresult) return rt_fail(err, TJ_ERR_ARG, "op", "no such result (%d)", which);
+	if ((unsigned)op >= IR_OPS || which < 0 || which >= ir_ops[op].nresult)
+		return rt_fail(err, TJ_ERR_ARG, "op", "no such result (%d)", which);
 	ask q = { &ir_ops[op], op, nsrc, nattr, src, attr, out, norm, 0, NULL, err ? err : &none };
 	return infer_one(&q, which) ? TJ_OK : q.err->code;
 }

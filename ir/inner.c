@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* inner: values inside a node, for which the graph has no node. A composite is computed in the steps that decomp makes of it; a node with
  * several results also has results that the program did not take.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ir: the graph IR. One op per line, SSA, hash-consed; emitting simplifies. First the types, then the prototypes by file.
  *
  *   %0 = input f32[4,8] slot=0
@@ -22,11 +23,11 @@ typedef enum ir_op {
 	IR_num,            /* run-time number, 0-d f64 or i64.  attr: slot */
 	IR_const,          /* one value, any shape.  attr: the bits (int64_t, or of the double it is exact in) */
 	IR_data,           /* constant data, row-major.  attr: index into g->data */
-	IR_mark,           /* its operand, as a value of its own: not folded, not merged. attr: a number of its own. Copies of a graph leave it out */
-	IR_cond,           /* control flow, see flow.c: a node that holds regions; its results are read by get */
+	IR_mark, /* its operand, as a value of its own: not folded, not merged. attr: a number of its own. Copies of a graph leave it out */
+	IR_cond, /* control flow, see flow.c: a node that holds regions; its results are read by get */
 	IR_while,
 	IR_scan,
-	IR_get,            /* one result of a node that has several.  attr: which */
+	IR_get, /* one result of a node that has several.  attr: which */
 	IR_OP_COUNT
 } ir_op;
 static inline bool ir_is_leaf(int op) { return op >= IR_input && op <= IR_data; }
@@ -69,7 +70,10 @@ extern const ir_opinfo ir_ops[IR_OP_COUNT];
 static inline bool ir_divides(int op) { return (ir_ops[op].flags & (IR_POINT | IR_FAULT)) == (IR_POINT | IR_FAULT); }
 
 /* The op is computed by simpler ones: all of a COMPOSITE, and nextafter of narrow floats, whose neighbours are not those of f32. */
-static inline bool ir_is_composite(int op, tj_dtype result) { return ir_ops[op].flags & IR_COMPOSITE || (op == IR_nextafter && rt_is_narrow(result)); }
+static inline bool ir_is_composite(int op, tj_dtype result)
+{
+	return ir_ops[op].flags & IR_COMPOSITE || (op == IR_nextafter && rt_is_narrow(result));
+}
 
 enum { IR_CLASS_ATTRS = 4, IR_MOST_ORDER = 30 /* of polygamma */ };
 typedef struct ir_classinfo { /* attributes, from classes.def; LEAF, FLOW and GET have none here */
@@ -144,13 +148,14 @@ static inline bool ir_has_mode(int op) { return op < IR_OPS && op != IR_to && !(
 static inline int ir_which(const ir_node *n) { return n->alone ? n->alone - 1 : 0; } /* which of the op's results the node is */
 
 /* ---- infer.c: type and shape rules. Checks everything that does not depend on data. ---- */
-/* Result dtype and shape of an op (one that has several results: bool[0]) from its operands and raw attributes; attributes as the user gave them
- * (negative axes, -1 sizes). On error fills err (op, message with operand dtypes and shapes, hint). Also gives,
- * when norm is not NULL, the normalised attributes (room for nattr + TJ_MAX_RANK), and when want is not NULL the
- * dtype that each operand must be cast to (room for nsrc). */
+/* Result dtype and shape of an op (one that has several results: bool[0]) from its operands and raw attributes; attributes as the user gave
+ * them (negative axes, -1 sizes). On error fills err (op, message with operand dtypes and shapes, hint). Also gives, when norm is not NULL,
+ * the normalised attributes (room for nattr + TJ_MAX_RANK), and when want is not NULL the dtype that each operand must be cast to (room for
+ * nsrc). */
 tj_status ir_infer(ir_op op, int nsrc, const ir_meta *src, int nattr, const int64_t *attr,
                    ir_meta *out, int64_t *norm, int *nnorm, uint8_t *want, rt_err *err);
-tj_status ir_infer_result(ir_op op, int which, int nsrc, const ir_meta *src, int nattr, const int64_t *attr, ir_meta *out, rt_err *err); /* of result `which` */
+/* of result `which` */
+tj_status ir_infer_result(ir_op op, int which, int nsrc, const ir_meta *src, int nattr, const int64_t *attr, ir_meta *out, rt_err *err);
 tj_dtype ir_promote(const ir_meta *a, int n); /* PyTorch's rule */
 void ir_put_meta(rt_text *t, const ir_meta *m); /* f32[4,8]; a number: f64 */
 /* The axes that a REDUCE, ARG or VAR op over `rank` axes removes, as bits; from normalised attributes. */
@@ -159,7 +164,10 @@ uint32_t ir_reduced(ir_op op, int nattr, const int64_t *attr, int rank);
 /* ---- autocast.c: mixed precision ---- */
 /* The dtype to which .autocast `low` (TJ_F16, TJ_BF16) casts the operands of op for which ir_autocasts() is true; TJ_BOOL: none is cast. */
 tj_dtype ir_autocast(ir_op op, tj_dtype low, int nsrc, const ir_meta *src);
-static inline bool ir_autocasts(const ir_meta *src, tj_dtype to) { return to != TJ_BOOL && !src->weak && rt_is_float((tj_dtype)src->dtype) && src->dtype != to; }
+static inline bool ir_autocasts(const ir_meta *src, tj_dtype to)
+{
+	return to != TJ_BOOL && !src->weak && rt_is_float((tj_dtype)src->dtype) && src->dtype != to;
+}
 
 /* ---- graph.c ---- */
 int64_t ir_numel(const ir_graph *g, ir_ref r);
@@ -170,7 +178,8 @@ void ir_graph_seal(ir_graph *g); /* call after the last emit: frees what only em
 ir_meta ir_meta_of(const ir_graph *g, ir_ref r);
 bool ir_same_type(const ir_meta *a, const ir_meta *b); /* dtype, device and sizes */
 ir_scalar ir_const_value(const ir_graph *g, const ir_node *n); /* of an IR_const */
-void ir_inexact(const ir_graph *g, bool *inexact); /* marks nodes whose bits may differ from the evaluator's: fast nodes and all that depend on them; room for node.n */
+/* marks nodes whose bits may differ from the evaluator's: fast nodes and all that depend on them; room for node.n */
+void ir_inexact(const ir_graph *g, bool *inexact);
 bool ir_live(const ir_graph *g, bool *live); /* which nodes the outputs need; room for node.n */
 void ir_contiguous(int rank, const int64_t *dim, int64_t *stride); /* row-major strides, in elements */
 
@@ -188,7 +197,8 @@ ir_ref ir_data_(ir_graph *g, const ir_meta *m, const void *bytes, const char *si
 bool ir_ret(ir_graph *g, ir_ref r);
 /* Emits, for lowering, a node that has only result `which` of r of `from`, an op with several results; operands are src in g. */
 ir_ref ir_alone(ir_graph *g, const ir_graph *from, ir_ref r, int which, const ir_ref *src);
-ir_ref ir_alone_of(ir_graph *g, ir_op op, int which, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site); /* the same, of any op */
+/* the same, of any op */
+ir_ref ir_alone_of(ir_graph *g, ir_op op, int which, int nsrc, const ir_ref *src, int nattr, const int64_t *attr, const char *site);
 /* r as a value of its own, by which gradients can be asked for: what is computed from it is not merged with what is computed from an equal
  * value. id: no other mark of the graph has it. */
 ir_ref ir_mark(ir_graph *g, ir_ref r, int64_t id);
@@ -212,7 +222,8 @@ int ir_fold_rules(const char *const **names, const uint64_t **fired); /* how man
 /* ---- decomp.c ---- */
 /* Emits the decomposition of node r of `from`, whose operands are src in g. */
 ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *src);
-ir_ref ir_gelu_gate(ir_graph *g, ir_op op, ir_ref x, const char *site); /* the erf of gelu or the tanh of gelu_tanh, as the decomposition has it; x: f32 or f64 */
+/* the erf of gelu or the tanh of gelu_tanh, as the decomposition has it; x: f32 or f64 */
+ir_ref ir_gelu_gate(ir_graph *g, ir_op op, ir_ref x, const char *site);
 
 /* ---- grad.c: gradients, as nodes of the same graph ---- */
 typedef struct ir_grad_ask {
@@ -226,7 +237,8 @@ typedef struct ir_grad_ask {
 } ir_grad_ask;
 bool ir_grad(ir_graph *g, const ir_grad_ask *q, ir_ref *out); /* out[i]: of the dtype and shape of wrt[i]. false: g->err says why */
 
-bool ir_jvp(ir_graph *g, const ir_grad_ask *q, const ir_ref *tangent, ir_ref *out); /* the derivative of y along tangent[i] of wrt[i], of y's type; no cotangent */
+/* the derivative of y along tangent[i] of wrt[i], of y's type; no cotangent */
+bool ir_jvp(ir_graph *g, const ir_grad_ask *q, const ir_ref *tangent, ir_ref *out);
 
 /* ---- custom.c: values whose gradient the user gives ---- */
 typedef struct ir_custom {
@@ -234,21 +246,25 @@ typedef struct ir_custom {
 	ir_ref *in;           /* what they were computed from */
 	ir_ref *out;          /* the values, as others use them: marks */
 	ir_ref *leaf;         /* ir_leaf() that stands for the gradient by out[i] */
-	ir_ref *grad;         /* by in[i], computed from the leaves; of its type. IR_NONE, as at first: in[i] has no gradient. The caller sets it */
+	ir_ref *grad; /* by in[i], computed from the leaves; of its type. IR_NONE, as at first: in[i] has no gradient. The caller sets it */
 	bool again;           /* checkpoint.c: nothing is given by the user; the values are computed once more, from in[]. No leaf, no grad */
 	const char *site;
 } ir_custom;
-ir_custom *ir_custom_new(ir_graph *g, int nin, const ir_ref *in, int nout, const ir_ref *value, const char *site); /* for these values; of the graph. NULL: an error */
+/* for these values; of the graph. NULL: an error */
+ir_custom *ir_custom_new(ir_graph *g, int nin, const ir_ref *in, int nout, const ir_ref *value, const char *site);
 const ir_custom *ir_custom_of(const ir_graph *g, ir_ref r); /* what r is an out[] of; NULL: nothing */
-bool ir_replace(ir_graph *g, int n, const ir_ref *leaf, const ir_ref *with, int nout, const ir_ref *out, ir_ref *to); /* to[i]: out[i], computed from with[] in place of the leaves */
+/* to[i]: out[i], computed from with[] in place of the leaves */
+bool ir_replace(ir_graph *g, int n, const ir_ref *leaf, const ir_ref *with, int nout, const ir_ref *out, ir_ref *to);
 
 ir_ref ir_again(ir_graph *g, ir_ref r, const ir_ref *src); /* emits node r once more, with other operands; of a mark src[0] */
 
 /* ---- checkpoint.c: values that are computed again for their gradient ---- */
-ir_custom *ir_checkpoint_new(ir_graph *g, ir_ref first, int nout, const ir_ref *value, const char *site); /* by the nodes from `first` on. NULL: an error */
-ir_custom *ir_checkpoint_like(ir_graph *g, const ir_custom *from, const ir_ref *in, const ir_ref *value); /* for other values, computed from other in[] */
-/* Emits its values again, to be computed after `after`: value[i] is out[i], computed from barrier[k], which has the value of from[k]; k < *n. Both
- * lists are in g->mem. */
+/* by the nodes from `first` on. NULL: an error */
+ir_custom *ir_checkpoint_new(ir_graph *g, ir_ref first, int nout, const ir_ref *value, const char *site);
+/* for other values, computed from other in[] */
+ir_custom *ir_checkpoint_like(ir_graph *g, const ir_custom *from, const ir_ref *in, const ir_ref *value);
+/* Emits its values again, to be computed after `after`: value[i] is out[i], computed from barrier[k], which has the value of from[k]; k <
+ * *n. Both lists are in g->mem. */
 bool ir_checkpoint_again(ir_graph *g, const ir_custom *c, ir_ref after, ir_ref *value, int *n, ir_ref **from, ir_ref **barrier);
 
 /* ---- marks.c: these records in regions ---- */
@@ -274,12 +290,13 @@ typedef struct ir_vmap_ask {
 	const ir_ref *out;    /* what was computed from the leaves and from other values, which are the same for all examples */
 	const char *site;
 } ir_vmap_ask;
-/* to[i]: out[i] of all examples, along a new axis 0; with batched (NULL, or by output) one that depends on no leaf stays as it is. false: g->err
- * says why. */
+/* to[i]: out[i] of all examples, along a new axis 0; with batched (NULL, or by output) one that depends on no leaf stays as it is. false:
+ * g->err says why. */
 bool ir_vmap(ir_graph *g, const ir_vmap_ask *q, ir_ref *to, bool *batched);
 
 /* ---- inner.c: values inside a node, for which the graph has no node ---- */
-bool ir_steps(ir_graph *to, const ir_graph *from, ir_ref r); /* composite r into an empty graph: node k is step k, leaves are its operands */
+/* composite r into an empty graph: node k is step k, leaves are its operands */
+bool ir_steps(ir_graph *to, const ir_graph *from, ir_ref r);
 /* Emits step `step` of composite r, or takes result `step` of a node that has several. */
 ir_ref ir_inner(ir_graph *g, ir_ref r, uint32_t step);
 
@@ -287,11 +304,12 @@ ir_ref ir_inner(ir_graph *g, ir_ref r, uint32_t step);
  * predicate; scan: of xs a slice); numbers in it are those of the graph around. ---- */
 /*   op      attributes                                      operands                        regions
  *   cond    {then, else}                                    bool[], then any                then, else: the same outputs
- *   while   {cond, body, most turns or 0, ys}               carries, captures               cond: bool[]; body: the new carries, then a slice of each ys
- *   scan    {body, carries, xs, length, reverse, counted}   carries, xs, count?, captures   body: the new carries, then a slice of each ys
- * A region's attribute is its index in g->region. ys have their slices along a new axis 0: those of a scan have `length`; those of a while, which
- * then has a limit, have as many as it may have turns. counted is 0 or 1: the operand behind xs, an i64[] on the CPU, says how many turns run, at most
- * `length`: those of the slices before it, in reverse, too. A slice of ys whose turn did not run is 0. Gradients of a while need both (vjpflow.c). */
+ *   while   {cond, body, most turns or 0, ys}               carries, captures               cond: bool[]; body: the new carries, then a
+ * slice of each ys scan    {body, carries, xs, length, reverse, counted}   carries, xs, count?, captures   body: the new carries, then a
+ * slice of each ys A region's attribute is its index in g->region. ys have their slices along a new axis 0: those of a scan have `length`;
+ * those of a while, which then has a limit, have as many as it may have turns. counted is 0 or 1: the operand behind xs, an i64[] on the
+ * CPU, says how many turns run, at most `length`: those of the slices before it, in reverse, too. A slice of ys whose turn did not run is
+ * 0. Gradients of a while need both (vjpflow.c). */
 enum { IR_MAX_NEST = 64, IR_FLOW_ATTRS = 5 };
 typedef struct ir_flowinfo { /* nattr: without the regions. needed: the attributes from this one on are 0 unless text has them */
 	uint8_t nregion, nattr, needed;
@@ -308,8 +326,10 @@ ir_graph *ir_flow_region(const ir_graph *g, const ir_node *n, int k);
 int ir_flow_results(const ir_graph *g, const ir_node *n);
 int ir_flow_carries(const ir_graph *g, const ir_node *n); /* of a cond 0 */
 int64_t ir_flow_turns(const ir_graph *g, const ir_node *n); /* slices of ys: the length of a scan, the most turns of a while */
-ir_ref ir_flow_count(const ir_graph *g, const ir_node *n); /* the operand that says how many turns run; IR_NONE: a scan without one, a while, a cond */
-bool ir_is_counter(const ir_graph *g, const ir_node *n, int k); /* carry k of a while or scan is an i64[]: 0 before the first turn, then 1 more in each */
+/* the operand that says how many turns run; IR_NONE: a scan without one, a while, a cond */
+ir_ref ir_flow_count(const ir_graph *g, const ir_node *n);
+/* carry k of a while or scan is an i64[]: 0 before the first turn, then 1 more in each */
+bool ir_is_counter(const ir_graph *g, const ir_node *n, int k);
 ir_meta ir_flow_result(const ir_graph *g, const ir_node *n, int i);
 bool ir_flow_check(const ir_graph *g, ir_ref r, rt_err *err); /* of a control-flow node, regions included */
 /* A node of its regions, on any level, passes the test. */
@@ -352,8 +372,8 @@ typedef struct ir_eval_opts {
 } ir_eval_opts;
 /* One op; out->data has room for the result, row-major; out->meta is filled. attr: normalised. The operands have
  * the dtypes that ir_infer wants. */
-tj_status ir_eval_op(ir_op op, int which /* of several results */, const int64_t *attr, int nattr, int nsrc, const ir_value *src, ir_value *out,
-                     const ir_eval_opts *o, const char *site, rt_err *err);
+tj_status ir_eval_op(ir_op op, int which /* of several results */, const int64_t *attr, int nattr, int nsrc, const ir_value *src,
+                     ir_value *out, const ir_eval_opts *o, const char *site, rt_err *err);
 /* A whole graph. given: NULL, or for each node row-major data to use instead of computing the node, or NULL; so a test can use the
  * results of library nodes. out: row-major destinations, one per g->out, allocated by the caller. */
 tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num, const void *const *given,
@@ -367,8 +387,10 @@ tj_status ir_eval_flow(const ir_graph *g, ir_ref r, const ir_value *src, const u
 int64_t ir_count_nonzero(const ir_value *x);
 void ir_nonzero(const ir_value *x, int64_t count, int64_t *out);                          /* [count, rank] */
 void ir_places(const ir_value *mask, int64_t count, int64_t *out);                        /* the row-major indices of true elements */
-void ir_masked_select(const ir_value *x, const ir_value *mask, int64_t count, void *out); /* x and mask have one shape; broadcast ones have strides of 0 */
-typedef struct ir_unique { /* sorted values. NaNs are last, each a value of its own. 0.0 equals -0.0: the first one that occurs stands for both */
+/* x and mask have one shape; broadcast ones have strides of 0 */
+void ir_masked_select(const ir_value *x, const ir_value *mask, int64_t count, void *out);
+/* sorted values. NaNs are last, each a value of its own. 0.0 equals -0.0: the first one that occurs stands for both */
+typedef struct ir_unique {
 	int64_t n, count;       /* elements, values */
 	tj_dtype dtype;
 	bool minus_zero;
@@ -387,7 +409,8 @@ double ir_tree_d(const double *x, int64_t n, int64_t stride, double (*f)(double,
 
 /* ---- element.c: any non-zero byte of a bool is true; integers wrap to the width ---- */
 ir_scalar ir_load(tj_dtype t, const void *p);
-bool ir_holds(tj_dtype t, ir_scalar number, bool is_int); /* t can hold the number, rounded or with its fraction cut off: it does not wrap, saturate or become infinite */
+/* t can hold the number, rounded or with its fraction cut off: it does not wrap, saturate or become infinite */
+bool ir_holds(tj_dtype t, ir_scalar number, bool is_int);
 void ir_store(tj_dtype t, void *p, ir_scalar s);
 
 /* ---- point.c: ir/math.inc on plain numbers ---- */

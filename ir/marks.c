@@ -1,5 +1,7 @@
-/* marks: values with a gradient of the user's, and checkpoints, in regions of control flow. A region keeps these records as long as gradients are made:
- * the gradient of the node that has it copies the region, and walks back through the copy (vjpflow.c). Then they are dropped.
+/* SPDX-License-Identifier: MIT */
+/* marks: values with a gradient of the user's, and checkpoints, in regions of control flow. A region keeps these records as long as
+ * gradients are made: the gradient of the node that has it copies the region, and walks back through the copy (vjpflow.c). Then they are
+ * dropped.
  *
  *   scan .. body:                                 the gradient's body:
  *     %1 = round f32[4] %0                          %1 = round ..

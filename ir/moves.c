@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* moves: decompositions of composites that only move elements, or put a number in place of some.
  *
  *   %1 = roll f32[5] %0 axis=0 n=2     =>     %1 = slice f32[2] %0 axis=0 start=3 stop=5 step=1
@@ -17,7 +18,8 @@ static ir_ref slice(const mover *m, ir_ref x, int64_t axis, int64_t start, int64
 static ir_ref reshape(const mover *m, ir_ref x, const ir_meta *to) { return ir_reshape(m->g, x, to->rank, to->dim, m->site); }
 static ir_ref zero(const mover *m, const ir_meta *like)
 {
-	return rt_is_float((tj_dtype)like->dtype) ? ir_const_f(m->g, (tj_dtype)like->dtype, 0, NULL, 0) : ir_const_i(m->g, (tj_dtype)like->dtype, 0, NULL, 0);
+	return rt_is_float((tj_dtype)like->dtype) ? ir_const_f(m->g, (tj_dtype)like->dtype, 0, NULL, 0)
+	                                          : ir_const_i(m->g, (tj_dtype)like->dtype, 0, NULL, 0);
 }
 
 /* ---- diagonals ---- */
@@ -50,7 +52,8 @@ static ir_ref diag_embed(const mover *m, ir_ref x, int64_t k, const ir_meta *to)
 	ir_meta t = ir_meta_of(m->g, x), side = t;
 	if (k) {
 		side.dim[t.rank - 1] = k > 0 ? k : -k;
-		const ir_ref host = zero(m, &side), none = ir_keep_device(m->g, host, ir_at(m->g, x)), fill = ir_expand(m->g, none, side.rank, side.dim, m->site);
+		const ir_ref host = zero(m, &side), none = ir_keep_device(m->g, host, ir_at(m->g, x)),
+			     fill = ir_expand(m->g, none, side.rank, side.dim, m->site);
 		x = ir_emit(m->g, IR_cat, 2, ahead ? (ir_ref[]){ fill, x } : (ir_ref[]){ x, fill }, 1, (int64_t[]){ t.rank - 1 }, m->site);
 		if (x == IR_NONE) return x;
 	}
@@ -139,7 +142,8 @@ static ir_ref side(const mover *m, ir_ref x, ir_ref value, int mode, int axis, i
 	ir_meta t = ir_meta_of(m->g, x);
 	const int64_t size = t.dim[axis];
 	t.dim[axis] = n;
-	if (mode == TJ_PAD_REFLECT) return before ? slice(m, x, axis, n, 0, -1) : slice(m, x, axis, size - 2, size - 2 - n < 0 ? TJ_END_DIM : size - 2 - n, -1);
+	if (mode == TJ_PAD_REFLECT)
+		return before ? slice(m, x, axis, n, 0, -1) : slice(m, x, axis, size - 2, size - 2 - n < 0 ? TJ_END_DIM : size - 2 - n, -1);
 	if (mode == TJ_PAD_CIRCULAR) return before ? slice(m, x, axis, size - n, size, 1) : slice(m, x, axis, 0, n, 1);
 	if (mode == TJ_PAD_REPLICATE) value = before ? slice(m, x, axis, 0, 1, 1) : slice(m, x, axis, size - 1, size, 1);
 	value = ir_keep_device(m->g, value, ir_at(m->g, x));
@@ -160,7 +164,8 @@ static ir_ref pad(const mover *m, ir_ref x, ir_ref value, int mode, int npad, co
 	for (int64_t axis = first; axis < first + npad / 2; axis++) {
 		const int64_t before = by[2 * (axis - first)], after = by[2 * (axis - first) + 1];
 		const int64_t left = ir_dims(m->g, ir_at(m->g, x))[axis] + (before < 0 ? before : 0) + (after < 0 ? after : 0);
-		const bool late = mode == TJ_PAD_REFLECT || mode == TJ_PAD_REPLICATE || left < 0; /* mirrors elements that go, too; or windows leave out some of the padding */
+		const bool late = mode == TJ_PAD_REFLECT || mode == TJ_PAD_REPLICATE ||
+		                  left < 0; /* mirrors elements that go, too; or windows leave out some of the padding */
 		if (!late) x = cut(m, x, axis, before, after);
 		if (x == IR_NONE) return x;
 		ir_ref part[3];

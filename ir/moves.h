@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* moves: composites that move elements; private to decomp.c, moves.c and conv.c. */
 #ifndef TJ_IR_MOVES_H
 #define TJ_IR_MOVES_H
@@ -5,7 +6,8 @@
 #include "ir/ir.h"
 
 bool ir_moves(int op); /* the op is one of these */
-ir_ref ir_move(ir_graph *g, const ir_node *n, const ir_meta *to, const ir_ref *src, const int64_t *attr); /* n: a copy of the node; to: its type */
+/* n: a copy of the node; to: its type */
+ir_ref ir_move(ir_graph *g, const ir_node *n, const ir_meta *to, const ir_ref *src, const int64_t *attr);
 ir_ref ir_padded(ir_graph *g, ir_ref x, ir_ref value, int npad, const int64_t *by, const char *site); /* pad, with a value */
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gen: a program of the build. Writes the text that comes from ops.def between the markers of include/tj.h (the op section) and
  * docs/OPS.md.
  *
@@ -32,8 +33,19 @@ typedef struct row {
 	const char *first, *others; /* names of several results: the first; the others, each after ", ". NULL: one result */
 } row;
 static const row rows[] = {
-#define OP(name, cls, flags, math, type, shape, grad, doc, example) { #name, IR_CLASS_##cls(TEXTS, ONE), #flags, #type, #shape, #grad, doc, example, NULL, NULL },
-#define OPS(name, cls, flags, math, results, grad, doc, example) { #name, IR_CLASS_##cls(TEXTS, results), #flags, results(TYPE, NEXT_TYPE), results(SHAPE, NEXT_SHAPE), #grad, doc, example, results(NAME, NOTHING), "" results(NOTHING, NEXT_NAME) },
+#define OP(name, cls, flags, math, type, shape, grad, doc, example) \
+	{ #name, IR_CLASS_##cls(TEXTS, ONE), #flags, #type, #shape, #grad, doc, example, NULL, NULL },
+#define OPS(name, cls, flags, math, results, grad, doc, example) \
+	{ #name, \
+	  IR_CLASS_##cls(TEXTS, results), \
+	  #flags, \
+	  results(TYPE, NEXT_TYPE), \
+	  results(SHAPE, NEXT_SHAPE), \
+	  #grad, \
+	  doc, \
+	  example, \
+	  results(NAME, NOTHING), \
+	  "" results(NOTHING, NEXT_NAME) },
 #include "ir/ops.def"
 #undef OP
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ops: the table of ops, built from ops.def. After the ops come leaves, control flow and get. */
 #include "ir/ir.h"
 #include "ir/rules.h"
@@ -31,9 +32,11 @@ enum { MATH_NONE = 0, MATH_I = 1 << RT_I, MATH_FD = 1 << RT_F | 1 << RT_D, MATH_
 
 const ir_opinfo ir_ops[IR_OP_COUNT] = {
 #define INFO(name, cls, flags, math, type, shape, nresult, results, grad, doc) \
-	[IR_##name] = { #name, doc, IR_CLASS_##cls(CLASS_OF, ), flags, MATH_##math, IR_TYPE_##type, IR_SHAPE_##shape, IR_GRAD_##grad, nresult, results },
+	[IR_##name] = { #name,   doc,    IR_CLASS_##cls(CLASS_OF, ), flags, MATH_##math, IR_TYPE_##type, IR_SHAPE_##shape, IR_GRAD_##grad, \
+		        nresult, results },
 #define OP(name, cls, flags, math, type, shape, grad, doc, example) INFO(name, cls, flags, math, type, shape, 1, NULL, grad, doc)
-#define OPS(name, cls, flags, math, results, grad, doc, example) INFO(name, cls, flags, math, LEAF, LEAF, RT_COUNT(results_of_##name), results_of_##name, grad, doc)
+#define OPS(name, cls, flags, math, results, grad, doc, example) \
+	INFO(name, cls, flags, math, LEAF, LEAF, RT_COUNT(results_of_##name), results_of_##name, grad, doc)
 #include "ir/ops.def"
 	INFO(input, LEAF, 0, NONE, LEAF, LEAF, 1, NULL, MADE, "a value from outside, by slot")
 	INFO(num, LEAF, 0, NONE, LEAF, LEAF, 1, NULL, MADE, "a number bound at run time, by slot")
@@ -91,7 +94,10 @@ const ir_opinfo ir_ops[IR_OP_COUNT] = {
 
 const ir_classinfo ir_classes[IR_GET + 1] = {
 #define ROW(op, enumerator, nsrc, ...) \
-	[enumerator] = { 0 IR_EACH(COUNT, __VA_ARGS__), 0 IR_EACH(IN_LIST, __VA_ARGS__), 0 IR_EACH(NUMBERS, __VA_ARGS__), { IR_EACH(TEXT, __VA_ARGS__) [IR_CLASS_ATTRS] = { NULL, 0 } } },
+	[enumerator] = { 0 IR_EACH(COUNT, __VA_ARGS__), \
+		         0 IR_EACH(IN_LIST, __VA_ARGS__), \
+		         0 IR_EACH(NUMBERS, __VA_ARGS__), \
+		         { IR_EACH(TEXT, __VA_ARGS__)[IR_CLASS_ATTRS] = { NULL, 0 } } },
 	IR_CLASSES(ROW)
 #undef ROW
 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* point: ir/math.inc compiled for plain numbers. The evaluator and constant folding compute with it. */
 #include "ir/ir.h"
 #include "runtime/half.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* region: builds a graph inside of a graph. A value from outside that a region uses (a capture) becomes an operand of the region's
  * node and an input of the region, on each nesting level between.
  *
@@ -193,7 +194,10 @@ ir_ref ir_build_close(ir_builder *b)
 }
 
 /* ---- gradients by values from outside ---- */
-static bool carries_on(const ir_nest *n, uint32_t k) { return n->op == IR_while ? k < n->own : n->op == IR_scan && (int64_t)k < n->attr[0]; }
+static bool carries_on(const ir_nest *n, uint32_t k)
+{
+	return n->op == IR_while ? k < n->own : n->op == IR_scan && (int64_t)k < n->attr[0];
+}
 
 /* Value r of frame f depends on w of frame `home`, by a way on which gradients pass, without `stop`. Carries are taken to. */
 static bool reaches(const ir_frame *f, ir_ref r, const ir_frame *home, ir_ref w, ir_ref stop, bool *oom)

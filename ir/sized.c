@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* sized: ops whose result size depends on data. They are not nodes of a graph, since a plan knows every size before it runs. They
  * are plain loops over values on the host: one counts, a second one writes. jit/sized.c calls them between two segments. */
 #include "ir/ir.h"
@@ -111,8 +112,15 @@ static void count_row(void *self, const row *r)
 	const char *p = r->p[0];
 	int64_t count = 0;
 	switch (z->size) {
-#define X(bytes, type) case bytes: for (int64_t i = 0; i < r->n; i++, p += r->step[0]) { type v; memcpy(&v, p, sizeof v); count += (v & (type)z->mask) != 0; } break;
-	UNSIGNED(X)
+#define X(bytes, type) \
+	case bytes: \
+		for (int64_t i = 0; i < r->n; i++, p += r->step[0]) { \
+			type v; \
+			memcpy(&v, p, sizeof v); \
+			count += (v & (type)z->mask) != 0; \
+		} \
+		break;
+		UNSIGNED(X)
 #undef X
 	default: break;
 	}
@@ -135,7 +143,8 @@ static void write_row(void *self, const row *r)
 	const int last = z->rank - 1;
 	const char *p = r->p[0];
 	int64_t *out = z->out;
-	for (int64_t i = 0; i < r->n && out < z->end; i++, p += r->step[0]) { /* writes each index, then keeps it or not: a branch would be mispredicted */
+	for (int64_t i = 0; i < r->n && out < z->end;
+	     i++, p += r->step[0]) { /* writes each index, then keeps it or not: a branch would be mispredicted */
 		for (int d = 0; d < last; d++) out[d] = z->at[d];
 		out[last] = i;
 		out += (load_bits(p, z->size) & z->mask) != 0 ? z->rank : 0;
@@ -147,7 +156,10 @@ static void write_row(void *self, const row *r)
 void ir_nonzero(const ir_value *x, int64_t count, int64_t *out)
 {
 	rows r;
-	nonzero z = { .size = tj_dtype_size((tj_dtype)x->meta.dtype), .mask = value_bits((tj_dtype)x->meta.dtype), .rank = x->meta.rank, .dim = x->meta.dim };
+	nonzero z = { .size = tj_dtype_size((tj_dtype)x->meta.dtype),
+		      .mask = value_bits((tj_dtype)x->meta.dtype),
+		      .rank = x->meta.rank,
+		      .dim = x->meta.dim };
 	z.out = out;
 	z.end = out + count * z.rank;
 	start_rows(&r, x, NULL);
@@ -224,7 +236,11 @@ static uint64_t key_of(tj_dtype t, uint64_t bits)
 	const uint64_t all = UINT64_MAX >> (64 - 8 * tj_dtype_size(t)), sign = all ^ all >> 1;
 	if (t == TJ_BOOL) return bits != 0;
 	if (!rt_is_float(t)) return rt_is_signed(t) ? bits ^ sign : bits;
-	const uint64_t infinity = t == TJ_F32 ? UINT64_C(0x7F800000) : t == TJ_F64 ? UINT64_C(0x7FF0000000000000) : t == TJ_F16 ? 0x7C00 : 0x7F80, size = bits & ~sign;
+	const uint64_t infinity = t == TJ_F32   ? UINT64_C(0x7F800000)
+	                          : t == TJ_F64 ? UINT64_C(0x7FF0000000000000)
+	                          : t == TJ_F16 ? 0x7C00
+	                                        : 0x7F80,
+		       size = bits & ~sign;
 	if (size > infinity) return all;
 	if (!size) return sign;
 	return bits & sign ? bits ^ all : bits ^ sign;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tree: the fixed order in which floats are reduced, as plain loops. All executors use this order; compiled code must give the
  * same bits. The row tree is used when the reduced axes include the last one, else the column tree.
  *

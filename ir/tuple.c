@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tuple: nodes with several results. Such a node has no value; each result that is used is a `get` node after it.
  *
  *   %1 = max_with_indices %0 keepdim=0 axis=1
@@ -50,6 +51,7 @@ bool ir_get_check(const ir_graph *g, ir_ref r, rt_err *err)
 	int64_t i = ir_attr(g, n)[0];
 	if (i < 0 || i >= ir_results(g, t)) return bad(n, err, "there is no such result");
 	ir_meta want = ir_result(g, t, (int)i), have = ir_meta_of(g, r);
-	bool same = want.dtype == have.dtype && want.device == have.device && want.rank == have.rank && (!want.rank || !memcmp(want.dim, have.dim, sizeof *want.dim * want.rank));
+	bool same = want.dtype == have.dtype && want.device == have.device && want.rank == have.rank &&
+	            (!want.rank || !memcmp(want.dim, have.dim, sizeof *want.dim * want.rank));
 	return same || bad(n, err, "does not have the type of the result");
 }

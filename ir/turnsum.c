@@ -1,13 +1,16 @@
-/* turnsum: the gradient by a value that all turns of a loop read is a sum over the turns. Where it is a product in each turn, over few rows,
- * one product over the rows of all turns computes it, outside of the loop.
+/* SPDX-License-Identifier: MIT */
+/* turnsum: the gradient by a value that all turns of a loop read is a sum over the turns. Where it is a product in each turn, over few
+ * rows, one product over the rows of all turns computes it, outside of the loop.
  *
  *   in turn t: sum = sum + h[t]' d[t]        h [B,M], d [B,N]        =>        after the loop: h' d        h [T*B,M], d [T*B,N]
  *
- * A turn that adds a product of few rows spends its time on reading and writing the sum. The rows of d alone, as for a bias, are added so, too. */
+ * A turn that adds a product of few rows spends its time on reading and writing the sum. The rows of d alone, as for a bias, are added so,
+ * too. */
 #include "ir/turnsum.h"
 
 static bool is_matrix(const ir_graph *g, ir_ref r) { return ir_at(g, r)->rank == 2; }
-static bool is_turned(const ir_graph *g, ir_ref r) { return ir_at(g, r)->op == IR_permute && is_matrix(g, r); } /* one that changes nothing is no node */
+/* one that changes nothing is no node */
+static bool is_turned(const ir_graph *g, ir_ref r) { return ir_at(g, r)->op == IR_permute && is_matrix(g, r); }
 
 /* first: its rows are those that are summed over if it is not transposed. */
 static ir_turn_side side_of(const ir_graph *g, ir_ref r, bool first)
@@ -27,14 +30,16 @@ bool ir_is_plain_sum(const ir_graph *g, ir_ref r)
 static bool is_product(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op == IR_matmul && is_matrix(g, r) && is_matrix(g, ir_src(g, n, 0)) && is_matrix(g, ir_src(g, n, 1)) && rt_is_float((tj_dtype)n->dtype);
+	return n->op == IR_matmul && is_matrix(g, r) && is_matrix(g, ir_src(g, n, 0)) && is_matrix(g, ir_src(g, n, 1)) &&
+	       rt_is_float((tj_dtype)n->dtype);
 }
 
 /* The rows of a matrix, added. */
 static bool is_row_sum(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);
-	return n->op == IR_sum && n->rank == 1 && is_matrix(g, ir_src(g, n, 0)) && n->nattr == 2 && !ir_attr(g, n)[1] && rt_is_float((tj_dtype)n->dtype) && n->dtype == ir_at(g, ir_src(g, n, 0))->dtype;
+	return n->op == IR_sum && n->rank == 1 && is_matrix(g, ir_src(g, n, 0)) && n->nattr == 2 && !ir_attr(g, n)[1] &&
+	       rt_is_float((tj_dtype)n->dtype) && n->dtype == ir_at(g, ir_src(g, n, 0))->dtype;
 }
 
 int ir_turn_products(const ir_graph *g, ir_ref sum, int most, ir_turn_product *list, ir_ref *terms, int *nterm)

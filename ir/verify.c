@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* verify: checks a graph against these rules. An error names the node, the rule and the types.
  *
  *   operands stand before their user, and there are as many as the op takes

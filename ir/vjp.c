@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* vjp: one rule for each way in which gradients pass through an op, named by the column `grad` of ops.def.
  *
  *   y = a * b,  dy     =>     da = dy * b,  db = dy * a, each summed over the axes along which its operand was broadcast
  *
- * The rules are PyTorch's (tools/autograd/derivatives.yaml there), also at ties, at zeros and for NaN. A rule computes in at least f32, as its op does, and rounds each gradient once; views, products and indexing do not widen. */
+ * The rules are PyTorch's (tools/autograd/derivatives.yaml there), also at ties, at zeros and for NaN. A rule computes in at least f32, as
+ * its op does, and rounds each gradient once; views, products and indexing do not widen. */
 #include "ir/vjp.h"
 #include "ir/conv.h"
 #include "ir/rules.h"
@@ -24,7 +26,10 @@ typedef struct vjp {
 /* ---- shorthand. A call has at most one argument that emits: C leaves the order of arguments open ---- */
 static ir_ref op1(const vjp *v, ir_op op, ir_ref a) { return ir_op1(v->g, op, a, v->site); }
 static ir_ref op2(const vjp *v, ir_op op, ir_ref a, ir_ref b) { return ir_op2(v->g, op, a, b, v->site); }
-static ir_ref where(const vjp *v, ir_ref c, ir_ref a, ir_ref b) { return ir_emit(v->g, IR_where, 3, (ir_ref[]){ c, a, b }, 0, NULL, v->site); }
+static ir_ref where(const vjp *v, ir_ref c, ir_ref a, ir_ref b)
+{
+	return ir_emit(v->g, IR_where, 3, (ir_ref[]){ c, a, b }, 0, NULL, v->site);
+}
 static ir_ref with(const vjp *v, ir_op op, ir_ref a, int n, const int64_t *attr) { return ir_emit(v->g, op, 1, &a, n, attr, v->site); }
 static tj_dtype wide_dtype(const vjp *v) { return rt_compute_dtype((tj_dtype)v->n.dtype); }
 static ir_ref num(const vjp *v, double x) { return ir_const_f(v->g, wide_dtype(v), 0, NULL, x); }
@@ -221,7 +226,10 @@ static ir_ref sinc_slope(const vjp *v, ir_ref x, ir_ref y)
 }
 
 /* exp(half * x^2) */
-static ir_ref normal_density(const vjp *v, ir_ref x, double half) { return op1(v, IR_exp, op2(v, IR_mul, op2(v, IR_mul, x, x), num(v, half))); }
+static ir_ref normal_density(const vjp *v, ir_ref x, double half)
+{
+	return op1(v, IR_exp, op2(v, IR_mul, op2(v, IR_mul, x, x), num(v, half)));
+}
 
 /* i0(x) - y / x, or i0e(x) - y (1 / x + sign(x)); 1/2 at 0 */
 static ir_ref bessel_slope(const vjp *v, ir_ref x, ir_ref y)
@@ -244,7 +252,10 @@ static ir_ref slope(const vjp *v, ir_ref x, ir_ref y)
 	case IR_rsqrt: x = op2(v, IR_mul, y, y); x = op2(v, IR_mul, x, y); return op2(v, IR_mul, x, num(v, -0.5));
 	case IR_tanh: x = op2(v, IR_mul, y, y); return op2(v, IR_sub, num(v, 1), x);
 	case IR_sigmoid: x = op2(v, IR_sub, num(v, 1), y); return op2(v, IR_mul, x, y);
-	case IR_erf: x = op1(v, IR_neg, op2(v, IR_mul, x, x)); x = op1(v, IR_exp, x); return op2(v, IR_mul, x, num(v, 1.12837916709551257390)); /* 2 / sqrt(pi) */
+	case IR_erf:
+		x = op1(v, IR_neg, op2(v, IR_mul, x, x));
+		x = op1(v, IR_exp, x);
+		return op2(v, IR_mul, x, num(v, 1.12837916709551257390)); /* 2 / sqrt(pi) */
 	case IR_sin: return op1(v, IR_cos, x);
 	case IR_cos: return op1(v, IR_neg, op1(v, IR_sin, x));
 	case IR_expm1: return op2(v, IR_add, y, num(v, 1));
@@ -268,7 +279,9 @@ static ir_ref slope(const vjp *v, ir_ref x, ir_ref y)
 	case IR_erfcx: x = op2(v, IR_mul, op2(v, IR_mul, x, num(v, 2)), y); return op2(v, IR_sub, x, num(v, 1.12837916709551257390));
 	case IR_erfinv: y = op1(v, IR_exp, op2(v, IR_mul, y, y)); return op2(v, IR_mul, y, num(v, 0.88622692545275801365)); /* sqrt(pi) / 2 */
 	case IR_ndtr: return op2(v, IR_mul, normal_density(v, x, -0.5), num(v, 0.39894228040143267794));
-	case IR_log_ndtr: x = op1(v, IR_erfcx, op2(v, IR_mul, x, num(v, -0.70710678118654752440))); return op2(v, IR_div, num(v, 0.79788456080286535588), x);
+	case IR_log_ndtr:
+		x = op1(v, IR_erfcx, op2(v, IR_mul, x, num(v, -0.70710678118654752440)));
+		return op2(v, IR_div, num(v, 0.79788456080286535588), x);
 	case IR_ndtri: return op2(v, IR_mul, normal_density(v, y, 0.5), num(v, 2.50662827463100050242));
 	case IR_lgamma: return op1(v, IR_digamma, x);
 	case IR_tgamma: return op2(v, IR_mul, y, op1(v, IR_digamma, x));
@@ -285,7 +298,8 @@ static void grad_SLOPE(vjp *v)
 {
 	ir_ref dy = dy_of(v), x = x_of(v, 0), none = num(v, 0);
 	if (v->n.op == IR_neg) give(v, 0, op1(v, IR_neg, dy));
-	else if (v->n.op == IR_relu) give(v, 0, where(v, op2(v, IR_le, y_of(v), none), none, dy)); /* y, not x: a product that follows keeps y in any case */
+	else if (v->n.op == IR_relu)
+		give(v, 0, where(v, op2(v, IR_le, y_of(v), none), none, dy)); /* y, not x: a product that follows keeps y in any case */
 	else if (v->n.op == IR_log) give(v, 0, op2(v, IR_div, dy, x));
 	else if (v->n.op == IR_frac) give(v, 0, dy);
 	else give(v, 0, op2(v, IR_mul, dy, slope(v, x, y_of(v))));
@@ -395,8 +409,8 @@ static ir_ref placed(const vjp *v, ir_ref r, int axis, int64_t start, int64_t st
 	return pad(v, r, axis, 0, n - end);
 }
 
-/* r has windows along an axis and their places on the last one: each goes to its place on the axis, of n elements, and overlapping ones are added.
- * By place in the window, or by window where these are fewer. */
+/* r has windows along an axis and their places on the last one: each goes to its place on the axis, of n elements, and overlapping ones are
+ * added. By place in the window, or by window where these are fewer. */
 static ir_ref folded(const vjp *v, ir_ref r, int axis, int64_t step, int64_t dilation, int64_t n)
 {
 	if (r == IR_NONE) return r;
@@ -461,7 +475,10 @@ static ir_ref kept(const vjp *v, ir_ref r, uint32_t axes)
 	return ir_reshape(v->g, r, m.rank, m.dim, v->site);
 }
 
-static ir_ref sum_kept(const vjp *v, ir_ref r, uint32_t axes) { return axes && r != IR_NONE ? ir_reduce(v->g, IR_sum, r, axes, true, v->site) : r; }
+static ir_ref sum_kept(const vjp *v, ir_ref r, uint32_t axes)
+{
+	return axes && r != IR_NONE ? ir_reduce(v->g, IR_sum, r, axes, true, v->site) : r;
+}
 
 static ir_ref expanded(const vjp *v, ir_ref r)
 {
@@ -477,18 +494,21 @@ static void grad_SPREAD(vjp *v)
 	give(v, 0, expanded(v, r));
 }
 
-/* The factors of products: zero: where x is 0. count: how many zeros a product has. sum, squares: sums over its zeros of x and of x^2, which are 0, but not their
- * derivatives. rest: the product of those that are not 0. All broadcast to x. */
+/* The factors of products: zero: where x is 0. count: how many zeros a product has. sum, squares: sums over its zeros of x and of x^2,
+ * which are 0, but not their derivatives. rest: the product of those that are not 0. All broadcast to x. */
 typedef struct factors { ir_ref x, zero, count, sum, squares, rest, y; } factors;
 
 static ir_ref zeros_are(const vjp *v, const factors *f, int64_t n) { return op2(v, IR_eq, f->count, ir_const_i(v->g, TJ_I64, 0, NULL, n)); }
-static ir_ref pairs(const vjp *v, ir_ref sum, ir_ref squares) { return op2(v, IR_mul, op2(v, IR_sub, op2(v, IR_mul, sum, sum), squares), num(v, 0.5)); }
+static ir_ref pairs(const vjp *v, ir_ref sum, ir_ref squares)
+{
+	return op2(v, IR_mul, op2(v, IR_sub, op2(v, IR_mul, sum, sum), squares), num(v, 0.5));
+}
 
 /* 0 in the place of what is not finite: beside a zero the gradient is 0. */
 static ir_ref finite_part(const vjp *v, ir_ref r) { return where(v, op1(v, IR_isfinite, r), r, num(v, 0)); }
 
-/* For each x the product of the others, with its first and second derivative: without zeros y / x. The product of n zeros is their sum for n = 1, the sum
- * of the products of pairs for n = 2; with more, it and these derivatives are 0. */
+/* For each x the product of the others, with its first and second derivative: without zeros y / x. The product of n zeros is their sum for
+ * n = 1, the sum of the products of pairs for n = 2; with more, it and these derivatives are 0. */
 static ir_ref others(const vjp *v, const factors *f)
 {
 	const ir_ref none = num(v, 0), one = num(v, 1), safe = where(v, f->zero, one, f->x), z = where(v, f->zero, f->x, none);
@@ -504,9 +524,15 @@ static ir_ref others(const vjp *v, const factors *f)
 static void grad_PROD(vjp *v)
 {
 	const uint32_t axes = axes_of(v);
-	const ir_ref x = x_of(v, 0), none = num(v, 0), zero = op2(v, IR_eq, x, none), z = where(v, zero, x, none), safe = where(v, zero, num(v, 1), x);
-	const factors f = { x, zero, sum_kept(v, ir_cast(v->g, zero, TJ_I64, v->site), axes), sum_kept(v, z, axes), sum_kept(v, op2(v, IR_mul, z, z), axes),
-		                axes ? ir_reduce(v->g, IR_prod, safe, axes, true, v->site) : safe, kept(v, y_of(v), axes) };
+	const ir_ref x = x_of(v, 0), none = num(v, 0), zero = op2(v, IR_eq, x, none), z = where(v, zero, x, none),
+		     safe = where(v, zero, num(v, 1), x);
+	const factors f = { x,
+		            zero,
+		            sum_kept(v, ir_cast(v->g, zero, TJ_I64, v->site), axes),
+		            sum_kept(v, z, axes),
+		            sum_kept(v, op2(v, IR_mul, z, z), axes),
+		            axes ? ir_reduce(v->g, IR_prod, safe, axes, true, v->site) : safe,
+		            kept(v, y_of(v), axes) };
 	give(v, 0, op2(v, IR_mul, kept(v, dy_of(v), axes), others(v, &f)));
 }
 
@@ -555,7 +581,8 @@ static void grad_LOGSUMEXP(vjp *v)
 {
 	const uint32_t axes = axes_of(v);
 	ir_ref dy = kept(v, dy_of(v), axes), y = kept(v, y_of(v), axes), none = num(v, 0);
-	ir_ref empty = op2(v, IR_eq, y, num(v, -INFINITY)), low = where(v, empty, none, y); /* every x is -inf then, and -inf - -inf would be NaN */
+	ir_ref empty = op2(v, IR_eq, y, num(v, -INFINITY)),
+	       low = where(v, empty, none, y); /* every x is -inf then, and -inf - -inf would be NaN */
 	ir_ref share = op1(v, IR_exp, op2(v, IR_sub, x_of(v, 0), low));
 	give(v, 0, op2(v, IR_mul, dy, share));
 }
@@ -605,7 +632,8 @@ static ir_ref later(const vjp *v)
 
 static void grad_CUMSUM(vjp *v) { give(v, 0, along(v, IR_flip, along(v, IR_cumsum, along(v, IR_flip, dy_of(v))))); }
 
-/* y[j] has x[i] as a factor for j >= i: dx[i] = y[i - 1] * s[i], where s[i] = dy[i] + x[i + 1] * s[i + 1]. No division, so zeros need no care. */
+/* y[j] has x[i] as a factor for j >= i: dx[i] = y[i - 1] * s[i], where s[i] = dy[i] + x[i + 1] * s[i + 1]. No division, so zeros need no
+ * care. */
 static void grad_CUMPROD(vjp *v)
 {
 	const ir_ref x = x_of(v, 0), s = backward(v, moved(v, x, 1), dy_of(v)), before = moved(v, y_of(v), -1);
@@ -619,7 +647,8 @@ static void grad_RUNNING(vjp *v)
 	give(v, 0, scattered(v, 0, v->attr[0], index, v->grad));
 }
 
-/* dx[i] = exp(x[i] - y[i]) * s[i], where s[i] = dy[i] + exp(y[i] - y[i + 1]) * s[i + 1]. Before the first number y is -inf: exp gives 0 there. */
+/* dx[i] = exp(x[i] - y[i]) * s[i], where s[i] = dy[i] + exp(y[i] - y[i + 1]) * s[i + 1]. Before the first number y is -inf: exp gives 0
+ * there. */
 static void grad_LOGCUMSUMEXP(vjp *v)
 {
 	const ir_ref y = y_of(v), empty = op2(v, IR_eq, y, num(v, -INFINITY)), none = num(v, 0);
@@ -715,7 +744,8 @@ static void grad_MAX_POOL(vjp *v)
 {
 	const ir_window w = window_of(v);
 	const ir_meta m = meta_of(v, 0);
-	const ir_ref least = ir_const_f(v->g, (tj_dtype)m.dtype, 0, NULL, -INFINITY), rows = ir_window_rows(v->g, source(v, 0), &w, least, v->site);
+	const ir_ref least = ir_const_f(v->g, (tj_dtype)m.dtype, 0, NULL, -INFINITY),
+		     rows = ir_window_rows(v->g, source(v, 0), &w, least, v->site);
 	if (rows == IR_NONE || !ir_numel(v->g, v->y)) return;
 	ir_meta t = ir_meta_of(v->g, rows);
 	const int places = t.rank - 1;
@@ -754,7 +784,10 @@ static void grad_ROWS(vjp *v)
 }
 
 static ir_ref gathered(const vjp *v, ir_ref r) { return ir_emit(v->g, IR_gather, 2, (ir_ref[]){ r, source(v, 1) }, 1, v->attr, v->site); }
-static ir_ref scatter(const vjp *v, ir_op op, ir_ref to, ir_ref src) { return ir_emit(v->g, op, 3, (ir_ref[]){ to, source(v, 1), src }, 1, v->attr, v->site); }
+static ir_ref scatter(const vjp *v, ir_op op, ir_ref to, ir_ref src)
+{
+	return ir_emit(v->g, op, 3, (ir_ref[]){ to, source(v, 1), src }, 1, v->attr, v->site);
+}
 
 /* The gradient by the source is r, of the shape of the index: elements beyond that are not used. */
 static void give_source(vjp *v, ir_ref r)
@@ -793,7 +826,8 @@ static ir_ref are_last(const vjp *v)
 {
 	const ir_meta m = meta_of(v, 1);
 	const int64_t n = ir_numel(v->g, source(v, 1));
-	const ir_ref count = ir_emit(v->g, IR_arange, 0, NULL, 4, (int64_t[]){ TJ_I64, 0, n, 1 }, v->site), all = ir_reshape(v->g, count, m.rank, m.dim, v->site);
+	const ir_ref count = ir_emit(v->g, IR_arange, 0, NULL, 4, (int64_t[]){ TJ_I64, 0, n, 1 }, v->site),
+		     all = ir_reshape(v->g, count, m.rank, m.dim, v->site);
 	const ir_ref own = ir_to(v->g, all, meta_of(v, 0).device, v->site), to = filled(v, 0, TJ_I64, 0);
 	return op2(v, IR_eq, gathered(v, scatter(v, IR_scatter, to, own)), own);
 }
@@ -823,8 +857,10 @@ static void grad_SCATTER_PROD(vjp *v)
 static void grad_SCATTER_PICK(vjp *v)
 {
 	const tj_dtype t = wide_dtype(v);
-	const ir_ref y = y_of(v), src = used(v), none = num(v, 0), hit = op2(v, IR_eq, x_of(v, 0), y), src_hit = op2(v, IR_eq, src, gathered(v, y));
-	const ir_ref count = scatter(v, IR_scatter_add, ir_cast(v->g, hit, t, v->site), ir_cast(v->g, src_hit, t, v->site)), share = op2(v, IR_div, dy_of(v), count);
+	const ir_ref y = y_of(v), src = used(v), none = num(v, 0), hit = op2(v, IR_eq, x_of(v, 0), y),
+		     src_hit = op2(v, IR_eq, src, gathered(v, y));
+	const ir_ref count = scatter(v, IR_scatter_add, ir_cast(v->g, hit, t, v->site), ir_cast(v->g, src_hit, t, v->site)),
+		     share = op2(v, IR_div, dy_of(v), count);
 	if (v->want[0]) give(v, 0, where(v, hit, share, none));
 	if (v->want[2]) give_source(v, where(v, src_hit, gathered(v, share), none));
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* vjp: the rule of each op for gradients (the vector-Jacobian product). Private to this folder. */
 #ifndef TJ_IR_VJP_H
 #define TJ_IR_VJP_H
@@ -5,12 +6,13 @@
 #include "ir/ir.h"
 
 /* The column `grad` of ops.def: a rule, or why there is none. */
-#define IR_GRAD_RULES(X)                                                                                                        \
-	X(ADD) X(SUB) X(MUL) X(DIV) X(MOD) X(POW) X(EXTREME) X(SLOPE) X(SELECT) X(CLAMP) X(CAST) X(MOVE) X(VIEW) X(PERMUTE)         \
-	X(SLICE) X(UNFOLD) X(FLIP) X(CAT) X(SPREAD) X(PROD) X(PICK) X(PICKED) X(LOGSUMEXP) X(VAR) X(MATMUL) X(GATHER) X(SELECTED) X(ROWS)     \
-	X(SCATTER) X(PUT) X(SCATTER_PROD) X(SCATTER_PICK) X(FILL) X(GELU) X(SOFTMAX) X(LOG_SOFTMAX) X(CROSS_ENTROPY) X(NUMBER) X(HYPOT) X(COPYSIGN) X(LDEXP)      \
-	X(ATAN2) X(FMA) X(LOGADDEXP) X(NEXT) X(CUMSUM) X(CUMPROD) X(RUNNING) X(LOGCUMSUMEXP) X(RECURRENCE)          \
-	X(CONV) X(CONV_TRANSPOSE) X(MAX_POOL)
+#define IR_GRAD_RULES(X) \
+	X(ADD) \
+	X(SUB) X(MUL) X(DIV) X(MOD) X(POW) X(EXTREME) X(SLOPE) X(SELECT) X(CLAMP) X(CAST) X(MOVE) X(VIEW) X(PERMUTE) X(SLICE) X(UNFOLD) \
+		X(FLIP) X(CAT) X(SPREAD) X(PROD) X(PICK) X(PICKED) X(LOGSUMEXP) X(VAR) X(MATMUL) X(GATHER) X(SELECTED) X(ROWS) X(SCATTER) \
+			X(PUT) X(SCATTER_PROD) X(SCATTER_PICK) X(FILL) X(GELU) X(SOFTMAX) X(LOG_SOFTMAX) X(CROSS_ENTROPY) X(NUMBER) \
+				X(HYPOT) X(COPYSIGN) X(LDEXP) X(ATAN2) X(FMA) X(LOGADDEXP) X(NEXT) X(CUMSUM) X(CUMPROD) X(RUNNING) \
+					X(LOGCUMSUMEXP) X(RECURRENCE) X(CONV) X(CONV_TRANSPOSE) X(MAX_POOL)
 typedef enum ir_grad_rule {
 	IR_GRAD_DISCRETE,  /* the result is no float */
 	IR_GRAD_MADE,      /* no operand is a tensor */
@@ -23,12 +25,13 @@ typedef enum ir_grad_rule {
 #undef X
 } ir_grad_rule;
 
-/* Node y, which has a rule of IR_GRAD_RULES, and the gradient `grad` by it, of its dtype and shape. Emits the gradients by those operands that are
- * wanted, each of its operand's dtype and shape: to[k], IR_NONE where it is 0. false: an error, in g->err. */
+/* Node y, which has a rule of IR_GRAD_RULES, and the gradient `grad` by it, of its dtype and shape. Emits the gradients by those operands
+ * that are wanted, each of its operand's dtype and shape: to[k], IR_NONE where it is 0. false: an error, in g->err. */
 bool ir_vjp(ir_graph *g, ir_ref y, ir_ref grad, const bool *want, ir_ref *to);
 ir_ref ir_zeros(ir_graph *g, ir_ref like);
 
-/* vjpflow.c: the same for control flow, a while that has a limit among it; grad: by result, IR_NONE where there is none. keep: of ir_grad_ask. */
+/* vjpflow.c: the same for control flow, a while that has a limit among it; grad: by result, IR_NONE where there is none. keep: of
+ * ir_grad_ask. */
 bool ir_vjp_flow(ir_graph *g, ir_ref r, const ir_ref *grad, const bool *want, bool keep, ir_ref *to);
 
 /* grad.c: ir_grad() for several values, whose gradients are added up. cotangent[i]: IR_NONE: none of y[i]. Ignores y and cotangent of q. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* vjpflow: gradients through control flow. The regions are copied into those of a new node, which computes their values again and walks
  * back from there. A loop also keeps what its products computed; a region with checkpoints computes all of it again.
  *
@@ -42,13 +43,15 @@ static bool is_float(const ir_graph *g, ir_ref r) { return rt_is_float((tj_dtype
 
 /* Copies region k into the one that is open, with slot[] for its inputs, and asks there for the gradients of its outputs by wrt[].
  * cotangent: by output, IR_NONE: none. Fills map[old] = new. */
-static bool walk_back(flow *f, int k, int nslot, const ir_ref *slot, const ir_ref *cotangent, int n, const ir_ref *wrt, ir_ref *out, ir_ref *map)
+static bool walk_back(flow *f, int k, int nslot, const ir_ref *slot, const ir_ref *cotangent, int n, const ir_ref *wrt, ir_ref *out,
+                      ir_ref *map)
 {
 	const ir_graph *region = ir_flow_region(f->g, &f->n, k);
 	ir_ref *y = refs(f, region->out.n);
 	if (!y || !ir_build_copy(&f->b, region, nslot, slot, map)) return false;
 	for (uint32_t i = 0; i < region->out.n; i++) y[i] = map[region->out.v[i]];
-	return ir_grad_all(f->b.at->g, (int)region->out.n, y, cotangent, &(ir_grad_ask){ .n = n, .wrt = wrt, .zeros = true, .keep = f->keep, .site = f->n.site }, out);
+	return ir_grad_all(f->b.at->g, (int)region->out.n, y, cotangent,
+	                   &(ir_grad_ask){ .n = n, .wrt = wrt, .zeros = true, .keep = f->keep, .site = f->n.site }, out);
 }
 
 /* ---- cond ---- */
@@ -56,7 +59,8 @@ static bool walk_back(flow *f, int k, int nslot, const ir_ref *slot, const ir_re
 static bool branch(flow *f, int k, int nresult)
 {
 	const int nin = f->n.nsrc - 1;
-	ir_ref *map = refs(f, ir_flow_region(f->g, &f->n, k)->node.n), *in = refs(f, (size_t)nin), *ct = refs(f, (size_t)nresult), *wrt = refs(f, (size_t)nin), *out = refs(f, (size_t)nin);
+	ir_ref *map = refs(f, ir_flow_region(f->g, &f->n, k)->node.n), *in = refs(f, (size_t)nin), *ct = refs(f, (size_t)nresult),
+	       *wrt = refs(f, (size_t)nin), *out = refs(f, (size_t)nin);
 	int n = 0, at = nin;
 	if (!map || !in || !ct || !wrt || !out || !ir_build_enter(&f->b)) return false;
 	for (int i = 0; i < nin; i++) {
@@ -97,15 +101,18 @@ typedef struct turns {       /* of a scan or while; numbers of operands and resu
 static turns turns_of(const flow *f)
 {
 	const int64_t *attr = ir_attr(f->g, &f->n);
-	turns t = { .region = f->n.op == IR_while, .carries = ir_flow_carries(f->g, &f->n), .length = ir_flow_turns(f->g, &f->n), .count = ir_flow_count(f->g, &f->n) };
+	turns t = { .region = f->n.op == IR_while,
+		    .carries = ir_flow_carries(f->g, &f->n),
+		    .length = ir_flow_turns(f->g, &f->n),
+		    .count = ir_flow_count(f->g, &f->n) };
 	if (f->n.op == IR_scan) t.xs = (int)attr[2], t.reverse = attr[4] != 0;
 	t.first = t.carries + t.xs + (t.count != IR_NONE);
 	t.ys = ir_flow_results(f->g, &f->n) - t.carries;
 	return t;
 }
 
-/* Marks the floats among the carries whose first values the results with a gradient depend on. The gradients of others would be 0 times what a turn
- * computes, which may be infinite. */
+/* Marks the floats among the carries whose first values the results with a gradient depend on. The gradients of others would be 0 times
+ * what a turn computes, which may be infinite. */
 static bool find_flows(flow *f, turns *t)
 {
 	const ir_graph *body = ir_flow_region(f->g, &f->n, t->region);
@@ -139,7 +146,9 @@ static bool counts_only(const flow *f, const turns *t, int i)
 			const ir_node *x = ir_at(body, ir_src(body, ir_at(body, r), k));
 			uses += x->op == IR_input && ir_attr(body, x)[0] == i;
 		}
-	for (uint32_t k = 0; k < body->out.n; k++) uses += body->out.v[k] == body->out.v[i] || (ir_at(body, body->out.v[k])->op == IR_input && ir_attr(body, ir_at(body, body->out.v[k]))[0] == i);
+	for (uint32_t k = 0; k < body->out.n; k++)
+		uses += body->out.v[k] == body->out.v[i] ||
+		        (ir_at(body, body->out.v[k])->op == IR_input && ir_attr(body, ir_at(body, body->out.v[k]))[0] == i);
 	return uses == 2;
 }
 
@@ -173,7 +182,8 @@ static bool known(flow *f, turns *t, ir_ref *carry)
 	for (int i = 0; i < t->carries; i++)
 		if (!counts_only(f, t, i)) carry[i] = ir_get(f->g, f->r, stack_of(f, t, input_of(f, t, i)), f->n.site);
 	for (int i = 0; i < t->nkept; i++)
-		if (stack_of(f, t, t->kept[i]) >= 0) t->kept[kept] = t->kept[i], t->stack[kept++] = ir_get(f->g, f->r, stack_of(f, t, t->kept[i]), f->n.site);
+		if (stack_of(f, t, t->kept[i]) >= 0)
+			t->kept[kept] = t->kept[i], t->stack[kept++] = ir_get(f->g, f->r, stack_of(f, t, t->kept[i]), f->n.site);
 	t->nkept = kept;
 	if (f->n.op == IR_while) t->count = ir_get(f->g, f->r, counter, f->n.site);
 	return true;
@@ -198,7 +208,10 @@ static ir_ref like(const flow *f, ir_ref slice, ir_ref carry)
 }
 
 /* ---- what a turn keeps beside its carries ---- */
-static bool is_product(const ir_graph *g, ir_ref r) { return ir_at(g, r)->op == IR_matmul || ir_at(g, r)->op == IR_conv || ir_at(g, r)->op == IR_conv_transpose; }
+static bool is_product(const ir_graph *g, ir_ref r)
+{
+	return ir_at(g, r)->op == IR_matmul || ir_at(g, r)->op == IR_conv || ir_at(g, r)->op == IR_conv_transpose;
+}
 
 /* user[r]: the only node that reads r; IR_NONE: there are more, or none. An output is read from outside, too. */
 static void find_users(const ir_graph *body, ir_ref *user)
@@ -239,7 +252,8 @@ static bool choose_kept(flow *f, turns *t)
 	return true;
 }
 
-/* Enters region k and copies it. extra: the operands of the new node from this one on have one more in front of them (a counter). in: by operand of the new one. */
+/* Enters region k and copies it. extra: the operands of the new node from this one on have one more in front of them (a counter). in: by
+ * operand of the new one. */
 static bool copied(flow *f, int k, int extra, ir_ref *in, ir_ref *map)
 {
 	const bool more = f->n.op == IR_while;
@@ -292,7 +306,8 @@ static bool fits(const flow *f, turns *t)
 	for (int i = 0; i < t->nkept; i++)
 		if ((more = take(t, ir_flow_region(f->g, &f->n, t->region), t->kept[i], more)) < 0) t->nkept = i;
 	if (left >= 0) return true;
-	rt_fail(&f->g->err, TJ_ERR_LIMIT, "grad", "%s: it keeps the carries of all its turns, which may be %lld", ir_ops[f->n.op].name, (long long)t->length);
+	rt_fail(&f->g->err, TJ_ERR_LIMIT, "grad", "%s: it keeps the carries of all its turns, which may be %lld", ir_ops[f->n.op].name,
+	        (long long)t->length);
 	rt_hint(&f->g->err, "lower .max_turns");
 	f->g->err.site = f->n.site;
 	return false;
@@ -361,7 +376,8 @@ static ir_ref slot_for(const turns *t, const order *o, const ir_ref *in, int k)
 }
 
 /* ---- sums over the turns that leave the loop ---- */
-typedef struct side { int operand, y; int64_t dim[3]; } side;  /* where the values of all turns are: of the new node; -1: not there. dim: as one matrix a turn */
+/* where the values of all turns are: of the new node; -1: not there. dim: as one matrix a turn */
+typedef struct side { int operand, y; int64_t dim[3]; } side;
 typedef struct leaving { ir_turn_product p; int capture; side left, right; } leaving;
 typedef struct taken {       /* what backward_body() took out */
 	leaving *list;
@@ -370,8 +386,8 @@ typedef struct taken {       /* what backward_body() took out */
 	bool *whole;             /* by sum: nothing of it is left in the loop */
 } taken;
 
-/* The slices that the new node gets or gives: of xs among its operands, or of its ys, to which value r may be added. left: bytes that all turns of it
- * may take. */
+/* The slices that the new node gets or gives: of xs among its operands, or of its ys, to which value r may be added. left: bytes that all
+ * turns of it may take. */
 static bool find_side(const flow *f, const turns *t, const order *o, ir_ref r, ir_ref *out, taken *x, int64_t *left, side *s)
 {
 	const ir_graph *g = f->b.at->g;
@@ -395,7 +411,8 @@ static bool leaves(const flow *f, const turns *t, const order *o, const ir_turn_
 	int64_t left = many ? 0 : x->left;
 	leaving *v = &x->list[x->n];
 	v->p = *p;
-	const bool ok = (p->left.value == IR_NONE || find_side(f, t, o, p->left.value, out, x, &left, &v->left)) && find_side(f, t, o, p->right.value, out, x, &left, &v->right);
+	const bool ok = (p->left.value == IR_NONE || find_side(f, t, o, p->left.value, out, x, &left, &v->left)) &&
+	                find_side(f, t, o, p->right.value, out, x, &left, &v->right);
 	if (!ok) x->ys = ys;
 	else x->n++, x->left = many ? x->left : left;
 	return ok;
@@ -441,7 +458,8 @@ static ir_ref sum_of(flow *f, const ir_ref *src, ir_ref made, const taken *x, in
 	for (int i = 0; i < x->n; i++) {
 		if (x->list[i].capture != k) continue;
 		const leaving *v = &x->list[i];
-		const ir_ref left = v->p.left.value == IR_NONE ? IR_NONE : side_of(f, src, made, &v->left), y = ir_turn_product_of(f->g, &v->p, left, side_of(f, src, made, &v->right), f->n.site);
+		const ir_ref left = v->p.left.value == IR_NONE ? IR_NONE : side_of(f, src, made, &v->left),
+			     y = ir_turn_product_of(f->g, &v->p, left, side_of(f, src, made, &v->right), f->n.site);
 		if (y == IR_NONE) return y;
 		sum = sum == IR_NONE ? y : ir_op2(f->g, IR_add, sum, y, f->n.site);
 	}
@@ -464,7 +482,8 @@ static bool use_kept(flow *f, const turns *t, const order *o, const ir_ref *map,
 static bool backward_body(flow *f, const turns *t, const order *o, const ir_ref *carry, taken *x)
 {
 	ir_ref *in = refs(f, (size_t)o->all), *ct = refs(f, (size_t)(t->carries + t->ys)), *wrt = refs(f, f->n.nsrc), *slot = refs(f, f->n.nsrc);
-	ir_ref *map = refs(f, ir_flow_region(f->g, &f->n, t->region)->node.n), *out = refs(f, (size_t)f->n.nsrc + 2 * MOST_TERMS * (size_t)(o->carry - o->sums));
+	ir_ref *map = refs(f, ir_flow_region(f->g, &f->n, t->region)->node.n),
+	       *out = refs(f, (size_t)f->n.nsrc + 2 * MOST_TERMS * (size_t)(o->carry - o->sums));
 	int n = 0, at = o->dys;
 	if (!in || !ct || !wrt || !map || !out || !slot || !ir_build_enter(&f->b)) return false;
 	for (int k = 0; k < o->all; k++) in[k] = ir_build_input(&f->b, k, f->n.site);
@@ -505,7 +524,8 @@ static bool grad_loop(flow *f)
 	taken x = { .left = kept_bytes(f, &o, src) };
 	x.list = rt_arena_alloc(&f->mem, sizeof *x.list * (MOST_TERMS * sums + 1)), x.whole = rt_arena_alloc(&f->mem, sums + 1);
 	const int64_t attr[IR_FLOW_ATTRS] = { o.carry, o.count - o.carry, t.length, !t.reverse, t.count != IR_NONE };
-	if (!x.list || !x.whole || !ir_build_open(&f->b, IR_scan, o.all, src, attr, f->n.site) || !backward_body(f, &t, &o, carry, &x)) return false;
+	if (!x.list || !x.whole || !ir_build_open(&f->b, IR_scan, o.all, src, attr, f->n.site) || !backward_body(f, &t, &o, carry, &x))
+		return false;
 	const ir_ref made = ir_build_close(&f->b);
 	int n = 0;
 	if (made == IR_NONE) return false;

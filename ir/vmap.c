@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* vmap: what was computed for one example, for a batch of them.
  *
  *   %1 = mark f32[4] ..                      %0 = input f32[32,4]
@@ -96,7 +97,10 @@ static ir_ref emit(const one *o, int nattr, const int64_t *attr, const ir_ref *x
 	return r;
 }
 
-static ir_ref other(const one *o, ir_op op, int nsrc, const ir_ref *x, int64_t attr) { return ir_emit(o->g, op, nsrc, x, 1, &attr, o->n.site); }
+static ir_ref other(const one *o, ir_op op, int nsrc, const ir_ref *x, int64_t attr)
+{
+	return ir_emit(o->g, op, nsrc, x, 1, &attr, o->n.site);
+}
 
 static ir_ref by_element(one *o)
 {
@@ -294,7 +298,15 @@ static ir_ref apply(one *o)
 	if (info->flags & IR_POINT) return by_element(o);
 	if (info->flags & IR_VIEW) return view(o);
 	switch (info->opclass) {
-	case IR_UNARY: case IR_ORDER: case IR_NORM3: case IR_NORM2: case IR_WITH1: case IR_WITH2: case IR_WITH3: case IR_TO: case IR_COUNT: return emit(o, o->n.nattr, o->attr, o->x);
+	case IR_UNARY:
+	case IR_ORDER:
+	case IR_NORM3:
+	case IR_NORM2:
+	case IR_WITH1:
+	case IR_WITH2:
+	case IR_WITH3:
+	case IR_TO:
+	case IR_COUNT: return emit(o, o->n.nattr, o->attr, o->x);
 	case IR_AXIS: case IR_PAIR_AXIS: case IR_SORT: case IR_TOPK: case IR_PLACES: return within(o);
 	case IR_SEARCH: return searched(o);
 	case IR_REDUCE_: case IR_VAR: return reduction(o);
@@ -318,7 +330,8 @@ static bool right(const one *o, ir_ref r)
 {
 	if (r == IR_NONE) return false;
 	const ir_meta have = ir_meta_of(o->g, r), want = ir_is_tuple(&o->n) ? IR_TUPLE : o->v->at.v[o->r].batched ? all_of(o->v->n, &o->m) : o->m;
-	const bool same = have.dtype == want.dtype && have.rank == want.rank && have.device == o->m.device && (ir_is_tuple(&o->n) || !memcmp(have.dim, want.dim, sizeof *want.dim * want.rank));
+	const bool same = have.dtype == want.dtype && have.rank == want.rank && have.device == o->m.device &&
+	                  (ir_is_tuple(&o->n) || !memcmp(have.dim, want.dim, sizeof *want.dim * want.rank));
 	return same || vm_fail(o->v, TJ_ERR_STATE, ir_ops[o->n.op].name, o->n.site, "the rule for a batch gives another type");
 }
 
@@ -326,7 +339,8 @@ static bool batch(vm_map *v, ir_ref r, one *o)
 {
 	const vm_seen *from = o->n.op == IR_get ? &v->at.v[ir_src(v->g, &o->n, 0)] : NULL;
 	v->at.v[r].batched = !from || !from->get || from->get[o->attr[0]] != VM_SAME;
-	if (o->n.rank == TJ_MAX_RANK && !ir_is_tuple(&o->n)) return vm_fail(v, TJ_ERR_LIMIT, ir_ops[o->n.op].name, o->n.site, "there is no room for one more axis");
+	if (o->n.rank == TJ_MAX_RANK && !ir_is_tuple(&o->n))
+		return vm_fail(v, TJ_ERR_LIMIT, ir_ops[o->n.op].name, o->n.site, "there is no room for one more axis");
 	ir_ref to;
 	if (ir_is_flow(o->n.op)) {
 		uint8_t *get = rt_arena_alloc(&v->mem, (size_t)ir_results(o->g, &o->n) + 1);

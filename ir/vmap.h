@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* vmap: what the files of the batch transform share. Private to this folder. */
 #ifndef TJ_IR_VMAP_H
 #define TJ_IR_VMAP_H
 
 #include "ir/ir.h"
 
-/* Where a result of control flow that was made for all examples has them: nowhere, on axis 0, on axis 1 (the turns of a scan come first). */
+/* Where a result of control flow that was made for all examples has them: nowhere, on axis 0, on axis 1 (the turns of a scan come first).
+ */
 enum { VM_SAME, VM_FRONT, VM_SECOND };
 
 typedef struct vm_seen {

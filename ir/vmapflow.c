@@ -1,10 +1,11 @@
-/* vmapflow: control flow for a batch of examples. A region is copied into that of a new node, with leaves for its inputs, and there becomes one for all
- * examples (ir_vmap).
+/* SPDX-License-Identifier: MIT */
+/* vmapflow: control flow for a batch of examples. A region is copied into that of a new node, with leaves for its inputs, and there becomes
+ * one for all examples (ir_vmap).
  *
  *   cond      the same way for all examples: a cond. Else both regions, and a select by example
- *   scan      a scan whose slices have all examples: xs [n,turns,..] are read as [turns,n,..]. Counted by another number for each example, as a gradient
- *             of a while is: as many turns as the last one needs; the others keep their carries
- *   while     as many turns for all examples: a while. Else it runs while any example goes on; the others keep their carries
+ *   scan      a scan whose slices have all examples: xs [n,turns,..] are read as [turns,n,..]. Counted by another number for each example,
+ * as a gradient of a while is: as many turns as the last one needs; the others keep their carries while     as many turns for all examples:
+ * a while. Else it runs while any example goes on; the others keep their carries
  *
  * A carry is batched if its first value is, or if a turn makes it so. */
 #include "ir/vmap.h"
@@ -74,14 +75,16 @@ static bool copy_region(flow *f, int k, const ir_ref *value, ir_ref *out, bool *
 	const ir_graph *from = region_of(f, k);
 	ir_graph *g = f->b.at->g;
 	const int first = f->n.op == IR_cond, nin = f->n.nsrc - first;
-	ir_ref *slot = refs(f, (size_t)nin), *leaf = refs(f, (size_t)nin), *in = refs(f, (size_t)nin), *map = refs(f, from->node.n), *y = refs(f, from->out.n);
+	ir_ref *slot = refs(f, (size_t)nin), *leaf = refs(f, (size_t)nin), *in = refs(f, (size_t)nin), *map = refs(f, from->node.n),
+	       *y = refs(f, from->out.n);
 	ir_vmap_ask q = { .n = f->v->n, .nout = (int)from->out.n, .leaf = leaf, .in = in, .out = y, .site = f->n.site };
 	if (!slot || !leaf || !in || !map || !y) return false;
 	for (int i = 0; i < nin; i++) {
 		ir_meta m = ir_meta_of(f->g, ir_src(f->g, &f->n, first + i));
 		slot[i] = value[first + i];
 		if (!f->in[first + i]) continue;
-		if (f->n.op == IR_scan && i >= ir_attr(f->g, &f->n)[1] && i < ir_attr(f->g, &f->n)[1] + ir_attr(f->g, &f->n)[2]) memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
+		if (f->n.op == IR_scan && i >= ir_attr(f->g, &f->n)[1] && i < ir_attr(f->g, &f->n)[1] + ir_attr(f->g, &f->n)[2])
+			memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
 		slot[i] = ir_leaf(g, &m, f->n.site);
 		leaf[q.nin] = slot[i];
 		in[q.nin++] = value[first + i];
@@ -104,7 +107,8 @@ static bool inputs(flow *f, ir_ref *value)
 static ir_ref nothing(ir_graph *g, ir_ref like)
 {
 	const ir_meta m = ir_meta_of(g, like);
-	const ir_ref r = rt_is_float((tj_dtype)m.dtype) ? ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim, 0) : ir_const_i(g, (tj_dtype)m.dtype, m.rank, m.dim, 0);
+	const ir_ref r = rt_is_float((tj_dtype)m.dtype) ? ir_const_f(g, (tj_dtype)m.dtype, m.rank, m.dim, 0)
+	                                                : ir_const_i(g, (tj_dtype)m.dtype, m.rank, m.dim, 0);
 	return r == IR_NONE ? r : ir_keep_device(g, r, ir_at(g, like));
 }
 
@@ -123,7 +127,8 @@ static bool force(flow *f, int carries, const ir_graph *body, ir_ref *out, const
 static bool branch(flow *f, int k)
 {
 	ir_ref *value = refs(f, f->n.nsrc), *out = refs(f, region_of(f, k)->out.n);
-	return value && out && ir_build_enter(&f->b) && inputs(f, value) && copy_region(f, k, value, out, NULL) && ir_build_yield(&f->b, (int)region_of(f, k)->out.n, out);
+	return value && out && ir_build_enter(&f->b) && inputs(f, value) && copy_region(f, k, value, out, NULL) &&
+	       ir_build_yield(&f->b, (int)region_of(f, k)->out.n, out);
 }
 
 static bool cond(flow *f, const ir_ref *src, uint8_t *get)
@@ -177,8 +182,8 @@ static bool hold(flow *f, int carries, const ir_graph *body, ir_ref goes, const 
 }
 
 /* ---- scan ---- */
-/* A scan whose number of turns is another one for each example takes as many turns as one of them needs. It has the numbers of the turns as xs, behind
- * the others, and the examples' counts as a capture. */
+/* A scan whose number of turns is another one for each example takes as many turns as one of them needs. It has the numbers of the turns as
+ * xs, behind the others, and the examples' counts as a capture. */
 typedef struct each { bool on; ir_ref counts, index; } each;
 
 static bool count_each(flow *f, each *e, int at, int64_t length, ir_ref *src)
@@ -220,7 +225,9 @@ static bool scan(flow *f, ir_ref *src, uint8_t *get)
 	}
 	if (attr[4] && !count_each(f, &e, at, attr[2], src)) return false;
 	attr[1] += e.on;
-	if (!ir_build_open(&f->b, IR_scan, f->n.nsrc + e.on, src, attr, f->n.site) || !ir_build_enter(&f->b) || !inputs_of_each(f, &e, at, value)) return false;
+	if (!ir_build_open(&f->b, IR_scan, f->n.nsrc + e.on, src, attr, f->n.site) || !ir_build_enter(&f->b) ||
+	    !inputs_of_each(f, &e, at, value))
+		return false;
 	if (!copy_region(f, 0, value, out, batched) || !force(f, carries, body, out, batched)) return false;
 	if (e.on) {
 		const ir_ref turn = ir_build_input(&f->b, at, f->n.site), goes = ir_op2(f->b.at->g, IR_lt, turn, value[at], f->n.site);
@@ -234,7 +241,8 @@ static bool scan(flow *f, ir_ref *src, uint8_t *get)
 static bool test(flow *f, bool differ)
 {
 	ir_ref *value = refs(f, f->n.nsrc), goes;
-	if (!value || !ir_build_enter(&f->b) || !inputs(f, value) || !copy_region(f, 0, value, &goes, differ ? NULL : &(bool){ false })) return false;
+	if (!value || !ir_build_enter(&f->b) || !inputs(f, value) || !copy_region(f, 0, value, &goes, differ ? NULL : &(bool){ false }))
+		return false;
 	if (differ) goes = ir_reduce(f->b.at->g, IR_any, goes, 1, false, f->n.site);
 	return ir_build_yield(&f->b, 1, &goes);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "ir/window.h"
 
 ir_window ir_window_of(int op, int nattr, const int64_t *attr, const int64_t *kernel)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The activation: one running top-level call in one context. Its segments, its end, and what is refused in a callback of control flow. */
 #include "jit/call.h"
 
@@ -59,8 +60,8 @@ jit_act *jit_drop_left(tj_ctx *c)
 {
 	jit_act *a = &c->act;
 	uint32_t level = atomic_load(&a->left);
-	jit_error(c, atomic_load(&c->last_call), TJ_ERR_BODY, "call", "leave a body by returning from it", "a body of %s was left without returning (longjmp, an exception, the end of its thread?)",
-	          a->left_name);
+	jit_error(c, atomic_load(&c->last_call), TJ_ERR_BODY, "call", "leave a body by returning from it",
+	          "a body of %s was left without returning (longjmp, an exception, the end of its thread?)", a->left_name);
 	atomic_store(&a->left, 0);
 	a->bodies = level - 1;
 	a->failed = a->broken = true;
@@ -80,7 +81,8 @@ void jit_hold(void *act, rt_buffer *b)
 bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint)
 {
 	const jit_callback *k = &c->act.callback.v[c->act.callback.n - 1];
-	jit_error(c, site, TJ_ERR_STATE, op, hint, "%s in a callback of %s at %s: a callback is traced once, before its values exist", op, k->op, k->site ? k->site : "?");
+	jit_error(c, site, TJ_ERR_STATE, op, hint, "%s in a callback of %s at %s: a callback is traced once, before its values exist", op,
+	          k->op, k->site ? k->site : "?");
 	return true;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* act: an activation, one running top-level call in one context. */
 #ifndef TJ_JIT_ACT_H
 #define TJ_JIT_ACT_H
@@ -16,7 +17,8 @@ typedef struct jit_bound { /* an external of the running segment */
 	const rt_layout *layout;
 	const void *data;        /* NULL: the plan of its segment did not keep the value */
 	rt_buffer *buf;
-	uint64_t seg;            /* pending: seg and seq name the value, since h may be popped before the boundary. CELL: its version when it was bound */
+	uint64_t seg; /* pending: seg and seq name the value, since h may be popped before the boundary. CELL: its version when it was bound
+	               */
 	uint32_t seq;
 	bool pending;
 	bool cell, heap;         /* h is a cell; is a tensor that lives until the call ends, at least */
@@ -48,7 +50,8 @@ typedef struct jit_assigned { /* a cell and its current version */
 	uint64_t was;            /* version number of the cell when the call first met it */
 } jit_assigned;
 
-typedef struct jit_caller { const char *site; const tj_fn *fn; } jit_caller; /* a line, and the function that it calls; NULL: control flow */
+/* a line, and the function that it calls; NULL: control flow */
+typedef struct jit_caller { const char *site; const tj_fn *fn; } jit_caller;
 typedef struct jit_callback { /* a callback of control flow whose events are being traced */
 	tj_scope *scope;         /* the scope of the callback */
 	const char *op, *site;
@@ -134,12 +137,15 @@ typedef struct jit_act {
 	rt_arena mem;            /* freed at the end of the call */
 } jit_act;
 
-bool jit_in_scope(const jit_act *a, const tj_tensor *h, bool any); /* the handle is of an open scope of the call; any: or of one around it */
+/* the handle is of an open scope of the call; any: or of one around it */
+bool jit_in_scope(const jit_act *a, const tj_tensor *h, bool any);
 
 /* The mode of a function that is called in a body with mode `outer`, 0 at the outermost call. .autocast is inherited unless it is set. */
 static inline uint8_t jit_mode(const tj_fn *f, uint8_t outer)
 {
-	const uint8_t fast = f->opts.numerics == TJ_FAST ? IR_FAST : 0, cast = f->opts.autocast == TJ_BF16 ? JIT_BF16 : f->opts.autocast == TJ_F16 ? JIT_F16 : 0;
+	const uint8_t fast = f->opts.numerics == TJ_FAST ? IR_FAST : 0, cast = f->opts.autocast == TJ_BF16  ? JIT_BF16
+	                                                                       : f->opts.autocast == TJ_F16 ? JIT_F16
+	                                                                                                    : 0;
 	return (uint8_t)(fast | (f->opts.autocast ? cast : outer & JIT_AUTOCAST));
 }
 /* The mode of an event; 0 for events that are no ops. */

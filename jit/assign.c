@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Assigning to cells: inside a call each assign makes a new version; all cells are committed together when the call ends, all or none. */
 #include "jit/call.h"
 #include "jit/event.h"
@@ -22,14 +23,16 @@ static tj_tensor *fit(tj_ctx *c, const char *site, const tj_tensor *cell, tj_ten
 	if (v->layout->device != device && v->rank == 0 && v->layout->device == TJ_CPU) v = jit_event(site, IR_to, 1, &v, 1, &device);
 	if (v->kind == RT_POISON) return v;
 	if (v->layout->device != device)
-		return jit_error(c, site, TJ_ERR_DEVICE, "assign", "move the value with tj_to()", "the value is on %s, the cell on %s", rt_device_name(v->layout->device), rt_device_name((int)device));
+		return jit_error(c, site, TJ_ERR_DEVICE, "assign", "move the value with tj_to()", "the value is on %s, the cell on %s",
+		                 rt_device_name(v->layout->device), rt_device_name((int)device));
 	if (v->rank == cell->rank && !memcmp(v->layout->dim, cell->layout->dim, cell->rank * sizeof(int64_t))) return v;
 	if (broadcasts(v, cell)) return jit_event(site, IR_expand, 1, &v, cell->rank, cell->layout->dim);
 	rt_text of = { 0 }, to = { 0 };
 	const ir_meta value = jit_meta(v), want = jit_meta(cell);
 	ir_put_meta(&of, &value);
 	ir_put_meta(&to, &want);
-	v = jit_error(c, site, TJ_ERR_SHAPE, "assign", "the value must broadcast to the cell's shape", "%s does not fit the cell, %s", rt_str(&of), rt_str(&to));
+	v = jit_error(c, site, TJ_ERR_SHAPE, "assign", "the value must broadcast to the cell's shape", "%s does not fit the cell, %s",
+	              rt_str(&of), rt_str(&to));
 	rt_text_free(&of);
 	rt_text_free(&to);
 	return v;
@@ -88,7 +91,8 @@ tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value)
 	if (!c) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
 	if (jit_admit_all(c, site, "assign", 2, src, in) == JIT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
-	if (a && a->callback.n && jit_in_callback(c, site, "assign", "return the value in out[], and assign the result of the op")) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+	if (a && a->callback.n && jit_in_callback(c, site, "assign", "return the value in out[], and assign the result of the op"))
+		return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	if (rt_is_number(cell) || cell->kind != RT_CELL)
 		return fail(c, site, TJ_ERR_ARG, "tj_param() makes cells", "only a cell can be assigned or written");
 	rt_held *h = rt_held_of(cell);
@@ -107,11 +111,15 @@ tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_
 	tj_tensor *in[1];
 	if (!c) return TJ_ERR_STATE;
 	if (jit_refuses(c, site, "write")) return TJ_ERR_STATE;
-	if (jit_active(c)) return fail_as(c, "write", site, TJ_ERR_STATE, "assign a tensor made by tj_from_data(), or write before the call", "tj_write() is not allowed in a body");
+	if (jit_active(c))
+		return fail_as(c, "write", site, TJ_ERR_STATE, "assign a tensor made by tj_from_data(), or write before the call",
+		               "tj_write() is not allowed in a body");
 	if (jit_admit_all(c, site, "write", 1, &cell, in) == JIT_POISON) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
-	if (rt_is_number(cell) || cell->kind != RT_CELL) return fail_as(c, "write", site, TJ_ERR_ARG, "tj_param() makes cells", "only a cell can be assigned or written");
+	if (rt_is_number(cell) || cell->kind != RT_CELL)
+		return fail_as(c, "write", site, TJ_ERR_ARG, "tj_param() makes cells", "only a cell can be assigned or written");
 	if (!data || bytes != (size_t)cell->layout->bytes) {
-		jit_error(c, site, TJ_ERR_SHAPE, "write", "pass the bytes of all elements, in row-major order", "data has %zu bytes, the cell %lld", data ? bytes : 0, (long long)cell->layout->bytes);
+		jit_error(c, site, TJ_ERR_SHAPE, "write", "pass the bytes of all elements, in row-major order",
+		          "data has %zu bytes, the cell %lld", data ? bytes : 0, (long long)cell->layout->bytes);
 		return TJ_ERR_SHAPE;
 	}
 	rt_held *h = rt_held_of(cell);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Audit: compares the values of a plan with those of the evaluator, bit for bit. Results of a library are not compared but
  * given to the evaluator, so that values computed from them can be. Values that depend on TJ_FAST ops are not compared, since
  * their bits may differ from plan to plan. */
@@ -11,7 +12,8 @@ typedef struct audit {
 	rt_arena mem;
 	const void **ptr;        /* by external: its data on the host */
 	void **copy;             /* by external: its host copy if it is on another device, else NULL */
-	uint32_t *value, nout;   /* value: indices of the compared values of the plan. nout: their number; the library nodes come after them in g.out */
+	uint32_t *value, nout;   /* value: indices of the compared values of the plan. nout: their number; the library nodes come after them
+	                            in g.out */
 	void **out;
 	rt_err err;
 } audit;
@@ -118,7 +120,8 @@ bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, 
 		const char *x = (const char *)got + (size_t)k * size, *y = (const char *)want + (size_t)k * size;
 		if (same_element(t, x, y)) continue;
 		double is = ir_cast_scalar(ir_load(t, x), t, TJ_F64).d, was = ir_cast_scalar(ir_load(t, y), t, TJ_F64).d;
-		rt_fail(err, TJ_ERR_COMPILE, "audit", "element %lld of %s is %.17g in compiled code and %.17g in the evaluator", (long long)k, what, is, was);
+		rt_fail(err, TJ_ERR_COMPILE, "audit", "element %lld of %s is %.17g in compiled code and %.17g in the evaluator",
+		        (long long)k, what, is, was);
 		rt_hint(err, "this is a bug of tjit: please report it with the graph of TJ_LOG=graph; TJ_BACKEND=eval works around it");
 		return false;
 	}
@@ -137,7 +140,8 @@ static bool compare(audit *a, const jit_done *d, uint32_t k, void *const *all)
 	return jit_audit_values((tj_dtype)l->dtype, l->numel, got, a->out[k], what, &a->err);
 }
 
-/* Each plan is compared once, in a call that runs the body. Functions with passes or back ends of the user are not: they may differ on purpose. */
+/* Each plan is compared once, in a call that runs the body. Functions with passes or back ends of the user are not: they may differ on
+ * purpose. */
 bool jit_audit_due(const jit_act *a, const jit_plan *p)
 {
 	const tj_fn *f = a->fn;

@@ -1,5 +1,6 @@
-/* A trace of the code between two lines: tj_trace_begin() opens a call of a function that has no body, tj_trace_end() ends it. Each line that
- * begins has a function of its own, so what it traced is found again. */
+/* SPDX-License-Identifier: MIT */
+/* A trace of the code between two lines: tj_trace_begin() opens a call of a function that has no body, tj_trace_end() ends it. Each line
+ * that begins has a function of its own, so what it traced is found again. */
 #include "jit/call.h"
 #include "jit/callback.h"
 #include "jit/outside.h"
@@ -73,11 +74,13 @@ tj_fn *tj_trace_begin_at(const char *site, tj_ctx *c, const tj_compile_opts *opt
 	if (!in || jit_refuses(c, site, "trace_begin")) return NULL;
 	jit_act *a = jit_active(c);
 	if (a && a->open && !a->callers.n && !a->callback.n && !strcmp(a->open, site)) { /* the line runs again: its trace was left */
-		jit_error(c, site, TJ_ERR_BODY, "trace_begin", "end each trace with tj_trace_end()", "the trace of this line was left without tj_trace_end(), and is dropped");
+		jit_error(c, site, TJ_ERR_BODY, "trace_begin", "end each trace with tj_trace_end()",
+		          "the trace of this line was left without tj_trace_end(), and is dropped");
 		JIT_COUNT(a->fn, failures);
 		jit_act_end(c);
 	} else if (a) {
-		jit_error(c, site, TJ_ERR_STATE, "trace_begin", c->act.open ? "call tj_trace_end() first" : "a body is traced anyway", c->act.open ? "a trace is open since %s" : "a body runs", c->act.open);
+		jit_error(c, site, TJ_ERR_STATE, "trace_begin", c->act.open ? "call tj_trace_end() first" : "a body is traced anyway",
+		          c->act.open ? "a trace is open since %s" : "a body runs", c->act.open);
 		return NULL;
 	}
 	jit_between *l = find(c, site, opts);
@@ -92,7 +95,8 @@ tj_status tj_trace_end_at(const char *site, tj_ctx *c, tj_tensor **keep, int n)
 	if (!in || jit_refuses(c, site, "trace_end")) return TJ_ERR_STATE;
 	jit_act *a = jit_active(c);
 	tj_status s = TJ_ERR_STATE;
-	if (!a || !a->open || a->callers.n || a->callback.n) jit_error(c, site, s, "trace_end", "tj_trace_begin() opens one, in the same body or callback", "no trace is open here");
+	if (!a || !a->open || a->callers.n || a->callback.n)
+		jit_error(c, site, s, "trace_end", "tj_trace_begin() opens one, in the same body or callback", "no trace is open here");
 	else if (n < 0 || (n && !keep)) {
 		jit_error(c, site, s = TJ_ERR_ARG, "trace_end", "pass NULL and 0 to keep none", "keep is NULL, or n is negative");
 		jit_act_end(c);

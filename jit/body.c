@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bodies: runs a function of the user, and notices at once when it is left without returning: by longjmp(), by a C++
  * exception, or because its thread ends.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* builder: the graph of a path while it is built; private to compile.c and region.c. */
 #ifndef TJ_JIT_BUILDER_H
 #define TJ_JIT_BUILDER_H
@@ -49,11 +50,13 @@ typedef struct jit_builder {
 } jit_builder;
 
 /* parts.c */
-bool jit_asks(const jit_node *n, int *first, int *end);  /* a GRAD or JVP: the operands that it asks for are those from *first on, *end excluded */
+/* a GRAD or JVP: the operands that it asks for are those from *first on, *end excluded */
+bool jit_asks(const jit_node *n, int *first, int *end);
 
 /* region.c */
 static inline bool jit_is_flow_event(int op) { return (op >= IR_cond && op <= IR_get) || (op >= JIT_CALLBACK && op <= JIT_VMAP); }
 bool jit_flow_event(jit_builder *b, const jit_node *n, ir_ref *src); /* src: its operands */
-bool jit_by_example(const jit_builder *b, ir_ref y, ir_ref w); /* y depends on w by an example of an open tj_vmap(), which is a tensor of its own for gradients */
+/* y depends on w by an example of an open tj_vmap(), which is a tensor of its own for gradients */
+bool jit_by_example(const jit_builder *b, ir_ref y, ir_ref w);
 
 #endif

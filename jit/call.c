@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A call: find the entry, run the body, seal and run the pending events, commit, hand the outputs over. */
 #include "jit/call.h"
 #include "jit/event.h"
@@ -41,8 +42,10 @@ static tj_status body_failed(tj_ctx *c, const char *site)
 {
 	const rt_err *e = &c->rt.last;
 	if (c->rt.err.code != TJ_OK || c->rt.fetched == c->act.fetched) return error_of(c);
-	return refuse(c, site, e->code, "put code that may fail into a compiled function of its own: its status shows the failure, and the body may go on",
-	              "an op of the body failed, and a tj_check() in the body does not make the call succeed: %s: %s: %.300s", c->rt.last_site, e->op ? e->op : "?", e->message);
+	return refuse(c, site, e->code,
+	              "put code that may fail into a compiled function of its own: its status shows the failure, and the body may go on",
+	              "an op of the body failed, and a tj_check() in the body does not make the call succeed: %s: %s: %.300s",
+	              c->rt.last_site, e->op ? e->op : "?", e->message);
 }
 
 /* A new placeholder for each argument, also when one tensor is passed twice. Cells and numbers are passed as they are. For
@@ -134,7 +137,9 @@ static tj_tensor **make_outputs(jit_act *a, const tj_fn *f)
 static tj_status check_outputs(tj_ctx *c, const char *site, const tj_fn *f, tj_tensor *const *out)
 {
 	for (int i = f->opts.nout; i < f->opts.nout + MARGIN; i++)
-		if (out[i] != TJ_END) return refuse(c, site, TJ_ERR_LIMIT, "raise .nout", "the body of %s set out[%d], but .nout is %d", f->name, i, f->opts.nout);
+		if (out[i] != TJ_END)
+			return refuse(c, site, TJ_ERR_LIMIT, "raise .nout", "the body of %s set out[%d], but .nout is %d", f->name, i,
+			              f->opts.nout);
 	for (int i = 0; i < f->opts.nout; i++)
 		if (!out[i]) return refuse(c, site, TJ_ERR_ARG, "set every out[]", "the body of %s did not set out[%d]", f->name, i);
 	return TJ_OK;
@@ -255,7 +260,8 @@ static tj_status end(tj_ctx *c, tj_status s)
 	return s;
 }
 
-static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit)
+static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars,
+                          jit_hit *hit)
 {
 	jit_act *a = &c->act;
 	tj_fn *f = memo->fn;
@@ -331,14 +337,17 @@ static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	return s;
 }
 
-/* A nested call is part of the plan of the outermost call: its nodes keep their numerics, other options are those of the plan. Reported once. */
+/* A nested call is part of the plan of the outermost call: its nodes keep their numerics, other options are those of the plan. Reported
+ * once. */
 static void tell_ignored(jit_act *a, const char *site, tj_fn *f)
 {
 	static const char hint[] = "give both functions the same .int_div_zero";
 	const tj_fn *outer = a->fn;
 	char text[512];
 	if (atomic_exchange(&f->told, true)) return;
-	snprintf(text, sizeof text, "%.80s: called in the body of %.80s, it computes with the .int_div_zero of that function, not with its own; %s", f->name, outer->name, hint);
+	snprintf(text, sizeof text,
+	         "%.80s: called in the body of %.80s, it computes with the .int_div_zero of that function, not with its own; %s", f->name,
+	         outer->name, hint);
 	tj_reason r = jit_new_reason(f->name, "nested", site ? site : "?", hint, text);
 	r.trace = (int)a->entry->number;
 	jit_note(a->fn, RT_LOG_PLAN, &r);
@@ -351,7 +360,8 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 	uint32_t nassigned = a->assigned.n;
 	const tj_scalar *outer = a->scalars;
 	uint8_t mode = a->mode;
-	if (a->depth == MAX_DEPTH) return refuse(c, site, TJ_ERR_LIMIT, "recursion in bodies must end", "calls are nested more than %d deep", MAX_DEPTH);
+	if (a->depth == MAX_DEPTH)
+		return refuse(c, site, TJ_ERR_LIMIT, "recursion in bodies must end", "calls are nested more than %d deep", MAX_DEPTH);
 	jit_assigned *was = rt_arena_alloc(&a->mem, (nassigned + 1) * sizeof *was);
 	if (!was || !rt_push(&a->callers, ((jit_caller){ site, f }))) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	if (nassigned) memcpy(was, a->assigned.v, nassigned * sizeof *was);
@@ -408,8 +418,11 @@ static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, cons
 	int n = 0;
 	for (; p && p[n].kind != TJ_SCALAR_END && n <= GD_MAX_SCALARS; n++)
 		if (p[n].kind != TJ_SCALAR_F && p[n].kind != TJ_SCALAR_I)
-			return refuse(c, site, TJ_ERR_ARG, "TJ_SCALARS(TJ_F(x), TJ_I(n)) makes the list and its end", "%s: scalar %d has no valid kind (%d)", f->name, n, (int)p[n].kind);
-	return n <= GD_MAX_SCALARS ? TJ_OK : refuse(c, site, TJ_ERR_LIMIT, "pass the values in a tensor", "%s: more than %d scalars", f->name, GD_MAX_SCALARS);
+			return refuse(c, site, TJ_ERR_ARG, "TJ_SCALARS(TJ_F(x), TJ_I(n)) makes the list and its end",
+			              "%s: scalar %d has no valid kind (%d)", f->name, n, (int)p[n].kind);
+	return n <= GD_MAX_SCALARS
+	               ? TJ_OK
+	               : refuse(c, site, TJ_ERR_LIMIT, "pass the values in a tensor", "%s: more than %d scalars", f->name, GD_MAX_SCALARS);
 }
 
 /* The handles that the arguments stand for now, in `few` if they fit there; the caller always calls free_args(). */
@@ -499,13 +512,18 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	jit_act *a = jit_active(c);
 	if (RT_UNLIKELY(c->busy) && jit_refuse(c, site, "call")) return TJ_ERR_STATE;
 	if (RT_UNLIKELY(!f)) return refuse(c, site, TJ_ERR_ARG, "tj_compile() failed before", "the function is NULL");
-	if (RT_UNLIKELY(f->engine != c->engine)) return refuse(c, site, TJ_ERR_FOREIGN, "call it in a context of its own engine, or compile it in this one", "%s belongs to another engine", f->name);
-	if (RT_UNLIKELY(!out && f->opts.nout)) return refuse(c, site, TJ_ERR_ARG, "pass an array with room for .nout results", "%s: out is NULL", f->name);
+	if (RT_UNLIKELY(f->engine != c->engine))
+		return refuse(c, site, TJ_ERR_FOREIGN, "call it in a context of its own engine, or compile it in this one",
+		              "%s belongs to another engine", f->name);
+	if (RT_UNLIKELY(!out && f->opts.nout))
+		return refuse(c, site, TJ_ERR_ARG, "pass an array with room for .nout results", "%s: out is NULL", f->name);
 	if (a) return call_inner(a, site, f, out, in, scalars);
 	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
 	if (RT_UNLIKELY(f->nfreeze) && !jit_take_frozen(c, f, in)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	jit_memo *memo = jit_memo_of(c, f);
-	jit_hit *hit = !memo ? NULL : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, memo, in, scalars) : jit_timed_check(c, memo, in, scalars);
+	jit_hit *hit = !memo                          ? NULL
+	               : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, memo, in, scalars)
+	                                              : jit_timed_check(c, memo, in, scalars);
 	if (RT_LIKELY(hit != NULL)) JIT_TICK(memo, calls);
 	tj_status s = RT_LIKELY(hit != NULL) ? call_hit(c, memo, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
 	if (RT_UNLIKELY(c->taken.n)) jit_give_back(c);
@@ -520,11 +538,13 @@ tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list i
 	int a, b;
 	if (!c || jit_refuses(c, site, "call_into")) return TJ_ERR_STATE;
 	if (jit_active(c) && into) {
-		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: its result is a value of the body", "tj_call_into() is not allowed in a body");
+		jit_error(c, site, TJ_ERR_STATE, "call_into", "use tj_call() there: its result is a value of the body",
+		          "tj_call_into() is not allowed in a body");
 		return TJ_ERR_STATE;
 	}
 	if (f && !jit_into_exists(into, f->opts.nout, &a)) {
-		jit_error(c, site, TJ_ERR_DEVICE, "call_into", ".device says where the memory is; tj_devices() lists devices", "into[%d].data is not memory of device %d, %s", a, into[a].device, rt_device_name(into[a].device));
+		jit_error(c, site, TJ_ERR_DEVICE, "call_into", ".device says where the memory is; tj_devices() lists devices",
+		          "into[%d].data is not memory of device %d, %s", a, into[a].device, rt_device_name(into[a].device));
 		return TJ_ERR_DEVICE;
 	}
 	if (f && !jit_into_apart(into, f->opts.nout, &a, &b)) {
@@ -541,7 +561,9 @@ tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list i
 static __attribute__((noinline)) void not_one(const char *site, const tj_fn *f)
 {
 	JIT_CURRENT(c, site);
-	if (c) refuse(c, site, TJ_ERR_ARG, "tj_call() returns any number of outputs", "%s has %d outputs, tj_call1() needs exactly one", f->name, f->opts.nout);
+	if (c)
+		refuse(c, site, TJ_ERR_ARG, "tj_call() returns any number of outputs", "%s has %d outputs, tj_call1() needs exactly one",
+		       f->name, f->opts.nout);
 }
 
 tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* call: the running call, its executed segments, and the externals of the running segment. */
 #ifndef TJ_JIT_CALL_H
 #define TJ_JIT_CALL_H
@@ -19,16 +20,19 @@ static inline bool jit_refuses_in_body(tj_ctx *c, const char *site, const char *
 {
 	if (jit_refuses(c, site, op)) return true;
 	if (!jit_active(c)) return false;
-	jit_error(c, site, TJ_ERR_STATE, op, c->act.open ? "call it after tj_trace_end()" : "call it when tj_call() has returned", "tj_%s() is not allowed in a body", op);
+	jit_error(c, site, TJ_ERR_STATE, op, c->act.open ? "call it after tj_trace_end()" : "call it when tj_call() has returned",
+	          "tj_%s() is not allowed in a body", op);
 	return true;
 }
 void jit_hold(void *act, rt_buffer *b); /* keeps a buffer until the call ends, since pending events may read it */
-bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint); /* true: a callback runs, where op is not allowed; the error is reported */
+/* true: a callback runs, where op is not allowed; the error is reported */
+bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint);
 bool jit_closed(const jit_act *a, uint32_t seq); /* event seq is of a callback that has returned */
 
 /* call.c */
 bool jit_call_open(tj_ctx *c, const char *site, tj_fn *f); /* events are those of a call of f from now on; false: the error is reported */
-tj_status jit_call_close(tj_ctx *c, const char *site, tj_tensor **keep, int n); /* keep: values that outlive it, replaced by themselves in the scope around */
+/* keep: values that outlive it, replaced by themselves in the scope around */
+tj_status jit_call_close(tj_ctx *c, const char *site, tj_tensor **keep, int n);
 
 /* done.c */
 jit_done *jit_find_done(jit_act *a, uint64_t serial); /* the segment of the running call; NULL: it has no such segment */

@@ -1,10 +1,11 @@
-/* Control flow in a compiled function: tj_cond, tj_while, tj_scan. Callbacks are traced like the body: each runs once per call of the op, on
- * placeholders. Its events are part of the trace, so its captures are guarded.
+/* SPDX-License-Identifier: MIT */
+/* Control flow in a compiled function: tj_cond, tj_while, tj_scan. Callbacks are traced like the body: each runs once per call of the op,
+ * on placeholders. Its events are part of the trace, so its captures are guarded.
  *
  *   COND operands | CALLBACK PARAM... events YIELD outs | CALLBACK ... YIELD | get get ...
  *
- * transform.c has tj_vmap(), tj_custom_grad() and tj_checkpoint(), whose callbacks are traced in the same way. outside.c has the entry points, and the op
- * outside of compiled functions. */
+ * transform.c has tj_vmap(), tj_custom_grad() and tj_checkpoint(), whose callbacks are traced in the same way. outside.c has the entry
+ * points, and the op outside of compiled functions. */
 #include "jit/call.h"
 #include "jit/callback.h"
 #include "jit/event.h"
@@ -12,7 +13,15 @@
 
 enum { MARGIN = 8, MAX_NEST = 32 };
 
-static const char *public_name(int op) { return op == JIT_VMAP ? "tj_vmap" : op == JIT_CUSTOM ? "tj_custom_grad" : op == JIT_CHECKPOINT ? "tj_checkpoint" : op == IR_cond ? "tj_cond" : op == IR_while ? "tj_while" : "tj_scan"; }
+static const char *public_name(int op)
+{
+	return op == JIT_VMAP         ? "tj_vmap"
+	       : op == JIT_CUSTOM     ? "tj_custom_grad"
+	       : op == JIT_CHECKPOINT ? "tj_checkpoint"
+	       : op == IR_cond        ? "tj_cond"
+	       : op == IR_while       ? "tj_while"
+	                              : "tj_scan";
+}
 
 /* ---- errors ---- */
 
@@ -53,7 +62,10 @@ bool jit_op_step(const jit_op *w, int op, int nsrc, tj_tensor *const *src, int n
 }
 
 /* An argument of a callback (PARAM), or a result of control flow (IR_get). */
-static tj_tensor *typed(const jit_op *w, int op, int64_t which, const ir_meta *m) { return jit_typed(w->a, w->site, jit_flow_name(w->op), op, which, m); }
+static tj_tensor *typed(const jit_op *w, int op, int64_t which, const ir_meta *m)
+{
+	return jit_typed(w->a, w->site, jit_flow_name(w->op), op, which, m);
+}
 
 static tj_tensor *cast(const jit_op *w, tj_tensor *t, tj_dtype dtype)
 {
@@ -61,7 +73,8 @@ static tj_tensor *cast(const jit_op *w, tj_tensor *t, tj_dtype dtype)
 	return jit_event(w->site, IR_cast, 1, &t, 1, &attr);
 }
 
-/* Turns a number into a 0-d tensor on the device of `like` or of the engine: f32 or i64, or the dtype of `like` if its kind can hold the number. */
+/* Turns a number into a 0-d tensor on the device of `like` or of the engine: f32 or i64, or the dtype of `like` if its kind can hold the
+ * number. */
 static tj_tensor *box(const jit_op *w, tj_tensor *t, const ir_meta *like)
 {
 	const tj_tensor *n = rt_is_number(t) ? t : (tj_tensor *)(uintptr_t)t->seg;
@@ -79,7 +92,8 @@ static tj_tensor *truth(const jit_op *w, tj_tensor *t)
 		char type[160];
 		const ir_meta m = jit_meta(t);
 		jit_put_type(type, sizeof type, &m);
-		jit_op_fail(w, TJ_ERR_SHAPE, "reduce it with tj_any() or tj_all()", "the condition must have one element, but it is %s (%s)", type, jit_op_site(w, t));
+		jit_op_fail(w, TJ_ERR_SHAPE, "reduce it with tj_any() or tj_all()",
+		            "the condition must have one element, but it is %s (%s)", type, jit_op_site(w, t));
 		return NULL;
 	}
 	if (jit_is_number(t) || t->dtype != TJ_BOOL) t = cast(w, t, TJ_BOOL);
@@ -92,11 +106,14 @@ static tj_tensor *truth(const jit_op *w, tj_tensor *t)
 static bool enter(const jit_op *w, int which)
 {
 	jit_act *a = w->a;
-	if (a->callback.n == MAX_NEST) return jit_op_fail(w, TJ_ERR_LIMIT, "recursion in callbacks must end", "callbacks are nested more than %d deep", MAX_NEST);
+	if (a->callback.n == MAX_NEST)
+		return jit_op_fail(w, TJ_ERR_LIMIT, "recursion in callbacks must end", "callbacks are nested more than %d deep", MAX_NEST);
 	if (!rt_reserve(&a->callback, 1) || !rt_reserve(&a->closed, 1)) return jit_op_nomem(w);
 	tj_scope *s = rt_scope_push(&w->c->rt, w->c, a->serial);
 	if (!s) return jit_op_nomem(w);
-	a->callback.v[a->callback.n++] = (jit_callback){ s, public_name(w->op), w->site, a->seq, w->op < IR_OP_COUNT, w->op == JIT_CUSTOM && which == 1, w->op == JIT_CHECKPOINT };
+	a->callback.v[a->callback.n++] = (jit_callback){
+		s, public_name(w->op), w->site, a->seq, w->op < IR_OP_COUNT, w->op == JIT_CUSTOM && which == 1, w->op == JIT_CHECKPOINT
+	};
 	return true;
 }
 
@@ -127,14 +144,23 @@ static bool arguments(const jit_op *w, const jit_inside *k, tj_tensor **in)
 	return true;
 }
 
-static const char *callback_name(const jit_op *w, int which) { return w->op == JIT_VMAP || w->op == JIT_CHECKPOINT ? "body" : w->op == JIT_CUSTOM ? (which ? "backward" : "forward") : ir_flow_info(w->op)->region[which]; }
+static const char *callback_name(const jit_op *w, int which)
+{
+	return w->op == JIT_VMAP || w->op == JIT_CHECKPOINT ? "body"
+	       : w->op == JIT_CUSTOM                        ? (which ? "backward" : "forward")
+	                                                    : ir_flow_info(w->op)->region[which];
+}
 
 static bool results(const jit_op *w, const jit_inside *k, tj_tensor **made)
 {
 	for (int i = k->nout; i < k->nout + MARGIN; i++)
-		if (made[i] != TJ_END) return jit_op_fail(w, TJ_ERR_LIMIT, "set only the results that the call asks for", "the callback `%s` set out[%d], but it has %d results", callback_name(w, k->which), i, k->nout);
+		if (made[i] != TJ_END)
+			return jit_op_fail(w, TJ_ERR_LIMIT, "set only the results that the call asks for",
+			                   "the callback `%s` set out[%d], but it has %d results", callback_name(w, k->which), i, k->nout);
 	for (int i = 0; i < k->nout; i++)
-		if (!made[i]) return jit_op_fail(w, TJ_ERR_ARG, "set every out[]", "the callback `%s` did not set out[%d]", callback_name(w, k->which), i);
+		if (!made[i])
+			return jit_op_fail(w, TJ_ERR_ARG, "set every out[]", "the callback `%s` did not set out[%d]",
+			                   callback_name(w, k->which), i);
 	if (jit_admit_all(w->c, w->site, jit_flow_name(w->op), k->nout, made, k->out) == JIT_POISON) return false;
 	for (int i = 0; i < k->nout; i++) {
 		if (jit_is_number(made[i])) k->out[i] = box(w, made[i], i < k->nwant ? &k->want[i] : NULL);
@@ -143,7 +169,8 @@ static bool results(const jit_op *w, const jit_inside *k, tj_tensor **made)
 	return true;
 }
 
-static __attribute__((noinline)) bool run_callback(const jit_op *w, jit_inside *k, bool (*check)(const jit_op *w, jit_inside *k, void *env), void *env)
+static __attribute__((noinline)) bool run_callback(const jit_op *w, jit_inside *k, bool (*check)(const jit_op *w, jit_inside *k, void *env),
+                                                   void *env)
 {
 	jit_act *a = w->a;
 	tj_tensor **in = rt_arena_alloc(&a->mem, ((size_t)k->nin + 1) * sizeof *in);
@@ -208,8 +235,10 @@ static bool compare_else(const jit_op *w, jit_inside *k, void *env)
 		if (jit_same_type(&m, &b->type[i])) continue;
 		jit_put_type(x, sizeof x, &b->type[i]);
 		jit_put_type(y, sizeof y, &m);
-		return jit_op_fail(w, m.dtype == b->type[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "both callbacks must give the same dtypes and shapes: see tj_cast(), tj_expand()",
-		            "output %d differs: then gives %s (%s), else gives %s (%s)", i, x, b->site[i], y, jit_op_site(w, k->out[i]));
+		return jit_op_fail(w, m.dtype == b->type[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE,
+		                   "both callbacks must give the same dtypes and shapes: see tj_cast(), tj_expand()",
+		                   "output %d differs: then gives %s (%s), else gives %s (%s)", i, x, b->site[i], y,
+		                   jit_op_site(w, k->out[i]));
 	}
 	return true;
 }
@@ -252,9 +281,11 @@ static bool compare_carries(const jit_op *w, jit_inside *k, void *env)
 		if (jit_same_type(&m, &k->want[i])) continue;
 		jit_put_type(x, sizeof x, &k->want[i]);
 		jit_put_type(y, sizeof y, &m);
-		if (m.dtype != k->want[i].dtype) snprintf(hint, sizeof hint, "a carry must keep its dtype: tj_cast() the initial value or the result of the body");
+		if (m.dtype != k->want[i].dtype)
+			snprintf(hint, sizeof hint, "a carry must keep its dtype: tj_cast() the initial value or the result of the body");
 		else snprintf(hint, sizeof hint, "a carry must keep its shape: tj_expand() the initial value");
-		return jit_op_fail(w, m.dtype == k->want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, hint, "carry %d is %s, but the body gives %s (%s)", i, x, y, jit_op_site(w, k->out[i]));
+		return jit_op_fail(w, m.dtype == k->want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, hint,
+		                   "carry %d is %s, but the body gives %s (%s)", i, x, y, jit_op_site(w, k->out[i]));
 	}
 	return true;
 }
@@ -289,7 +320,8 @@ static bool note_ys(const jit_op *w, jit_inside *k, void *env)
 	if (!compare_carries(w, k, NULL)) return false;
 	for (int i = s->ncarry; i < k->nout; i++) {
 		s->type[i] = jit_meta(k->out[i]);
-		if (s->type[i].rank == TJ_MAX_RANK) return jit_op_fail(w, TJ_ERR_LIMIT, NULL, "a slice of ys has %d axes: there is no room for one more", TJ_MAX_RANK);
+		if (s->type[i].rank == TJ_MAX_RANK)
+			return jit_op_fail(w, TJ_ERR_LIMIT, NULL, "a slice of ys has %d axes: there is no room for one more", TJ_MAX_RANK);
 	}
 	return true;
 }
@@ -298,17 +330,22 @@ static bool same_length(const jit_op *w, tj_tensor *const *xs, int n, int64_t *t
 {
 	for (int i = 0; i < n; i++) {
 		char type[160];
-		if (jit_is_number(xs[i])) return jit_op_fail(w, TJ_ERR_SHAPE, "let the body capture the number", "xs %d is a number: it has no slices", i);
+		if (jit_is_number(xs[i]))
+			return jit_op_fail(w, TJ_ERR_SHAPE, "let the body capture the number", "xs %d is a number: it has no slices", i);
 		const ir_meta m = jit_meta(xs[i]);
 		jit_put_type(type, sizeof type, &m);
 		if (!m.rank) return jit_op_fail(w, TJ_ERR_SHAPE, "let the body capture a 0-d tensor", "xs %d is %s: it has no axis 0", i, type);
 		if (!i && !*turns) *turns = m.dim[0];
-		if (m.dim[0] != *turns) return jit_op_fail(w, TJ_ERR_SHAPE, "all xs must have the same length along axis 0; .length must be that length or 0", "xs %d is %s, but the length is %lld", i, type, (long long)*turns);
+		if (m.dim[0] != *turns)
+			return jit_op_fail(w, TJ_ERR_SHAPE,
+			                   "all xs must have the same length along axis 0; .length must be that length or 0",
+			                   "xs %d is %s, but the length is %lld", i, type, (long long)*turns);
 	}
 	return true;
 }
 
-static bool scan(const jit_op *w, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list list, const tj_scan_opts *o)
+static bool scan(const jit_op *w, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list list,
+                 const tj_scan_opts *o)
 {
 	int n = jit_length(init), m = jit_length(list), nout = n + nys;
 	int64_t attr[4] = { n, m, o->length, o->reverse };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* callback: one call of control flow; private to callback.c, transform.c, outside.c and grad.c. */
 #ifndef TJ_JIT_CALLBACK_H
 #define TJ_JIT_CALLBACK_H
@@ -24,7 +25,10 @@ static inline int jit_length(tj_list list)
 	return n;
 }
 
-static inline const char *jit_flow_name(int op) { return op == JIT_VMAP ? "vmap" : op == JIT_CUSTOM ? "custom_grad" : op == JIT_CHECKPOINT ? "checkpoint" : ir_ops[op].name; }
+static inline const char *jit_flow_name(int op)
+{
+	return op == JIT_VMAP ? "vmap" : op == JIT_CUSTOM ? "custom_grad" : op == JIT_CHECKPOINT ? "checkpoint" : ir_ops[op].name;
+}
 
 typedef struct jit_op { tj_ctx *c; jit_act *a; const char *site; int op; void *self; } jit_op; /* the call, while it is traced */
 
@@ -45,7 +49,8 @@ typedef struct jit_inside { /* one of its callbacks */
 bool jit_op_fail(const jit_op *w, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(4, 5); /* false */
 bool jit_op_nomem(const jit_op *w); /* false */
 const char *jit_op_site(const jit_op *w, const tj_tensor *t); /* the line that computed a value */
-bool jit_op_admit(const jit_op *w, tj_list list, int n, tj_tensor ***out); /* the operands of a list; late numbers (RT_LATE) keep their handles */
+/* the operands of a list; late numbers (RT_LATE) keep their handles */
+bool jit_op_admit(const jit_op *w, tj_list list, int n, tj_tensor ***out);
 bool jit_op_step(const jit_op *w, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr); /* an event */
 /* Traces a callback, from CALLBACK to YIELD. check() compares its results, and may replace them. */
 bool jit_op_trace(const jit_op *w, jit_inside *k, bool (*check)(const jit_op *w, jit_inside *k, void *env), void *env);

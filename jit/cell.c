@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The content of cells: taken as of one commit, bound to a segment, written. */
 #include "jit/claim.h"
 #include "runtime/bytes.h"
@@ -9,7 +10,10 @@ static void unlock(rt_held *h) { rt_unspin(&h->lock); }
  *
  * Every commit increments one counter when it begins and another when it has ended. A reader loads the second counter, takes
  * its cells, then loads the first. If both are equal, no commit ran meanwhile; else the reader takes the cells again. */
-static unsigned long long commits_ended(const tj_ctx *c) { return atomic_load_explicit(&c->engine->rt.commits_ended, memory_order_acquire); }
+static unsigned long long commits_ended(const tj_ctx *c)
+{
+	return atomic_load_explicit(&c->engine->rt.commits_ended, memory_order_acquire);
+}
 static bool committed_since(const tj_ctx *c, unsigned long long ended)
 {
 	return atomic_load_explicit(&c->engine->rt.commits_begun, memory_order_acquire) != ended;

@@ -1,5 +1,7 @@
-/* Cells in lists of which a call may have thousands: those that its running segment assigns, and those that it has assigned. A hash table finds the place
- * of a cell in such a list. The table is only a hint: what it says is compared with the list, so entries of a list that was cut do no harm. */
+/* SPDX-License-Identifier: MIT */
+/* Cells in lists of which a call may have thousands: those that its running segment assigns, and those that it has assigned. A hash table
+ * finds the place of a cell in such a list. The table is only a hint: what it says is compared with the list, so entries of a list that was
+ * cut do no harm. */
 #include "jit/ctx.h"
 
 enum { FEW = 16 }; /* up to so many cells are searched in order */

@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* Only one thread at a time uses a context; two are an error. And: runs that rely on there being no other context.
  *
  * Each thread has a record of the contexts that it is inside of. The owner of a context is the thread that used it last. An
  * owner comes in and goes out with stores to its own record; only taking over a context is expensive:
  *
  *   the owner A       comes in: record A says c;    light barrier;  is the owner still A?        else A takes it over, or is refused
- *   another thread B  takes over: the owner is B;   heavy barrier;  does record A say c?         then the owner is A again, and B is refused */
+ *   another thread B  takes over: the owner is B;   heavy barrier;  does record A say c?         then the owner is A again, and B is
+ * refused */
 #include "jit/claim.h"
 
 #include <sched.h>
@@ -52,8 +54,11 @@ static void tell_both(tj_ctx *c, const char *site)
 {
 	const char *other = atomic_load_explicit(&c->last_call, memory_order_relaxed);
 	rt_err e = { 0 };
-	rt_fail(&e, TJ_ERR_STATE, "ctx", "two threads use one context: another thread is in a call at %s, this one calls at %s", other ? other : "?", site ? site : "?");
-	rt_hint(&e, "make a context for each thread with tj_ctx_clone() and choose it there with tj_ctx_use(); or hand this one to another thread between calls");
+	rt_fail(&e, TJ_ERR_STATE, "ctx", "two threads use one context: another thread is in a call at %s, this one calls at %s",
+	        other ? other : "?", site ? site : "?");
+	rt_hint(&e,
+	        "make a context for each thread with tj_ctx_clone() and choose it there with tj_ctx_use(); or hand this one to another thread "
+	        "between calls");
 	rt_ctx_refused(&c->rt, &e, site);
 }
 

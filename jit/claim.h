@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* claim: only one thread at a time uses a context. */
 #ifndef TJ_JIT_CLAIM_H
 #define TJ_JIT_CLAIM_H
@@ -37,8 +38,8 @@ static inline void jit_go_out(tj_ctx *const *c)
 	uint32_t i = *c ? --jit_me->depth : JIT_INSIDE;
 	if (RT_LIKELY(i < JIT_INSIDE)) atomic_store_explicit(&jit_me->inside[i], NULL, memory_order_release);
 }
-/* The calling thread is inside of c until jit_go_out(). NULL: c is NULL, an error of the running call; or another thread is inside, and both threads
- * get an error. */
+/* The calling thread is inside of c until jit_go_out(). NULL: c is NULL, an error of the running call; or another thread is inside, and
+ * both threads get an error. */
 static inline tj_ctx *jit_come_in(tj_ctx *c, const char *site)
 {
 	if (RT_UNLIKELY(!c)) return jit_missing(site);
@@ -56,11 +57,13 @@ static inline tj_ctx *jit_look_in(tj_ctx *c, const char *site)
 	jit_go_out(&in);
 	return in;
 }
-/* At the head of every function of tj.h that uses a context: `in` is c, or NULL when the function must refuse. Left at the end of the block. */
+/* At the head of every function of tj.h that uses a context: `in` is c, or NULL when the function must refuse. Left at the end of the
+ * block. */
 #define JIT_COME_IN(in, c, site) tj_ctx *const in __attribute__((cleanup(jit_go_out))) = jit_come_in(c, site)
 #define JIT_CURRENT(in, site) JIT_COME_IN(in, jit_thread_ctx, site)
 /* For functions that work without a context, too. */
-#define JIT_CURRENT_IF_ANY(in, site) tj_ctx *const in __attribute__((cleanup(jit_go_out))) = jit_thread_ctx ? jit_come_in(jit_thread_ctx, site) : NULL
+#define JIT_CURRENT_IF_ANY(in, site) \
+	tj_ctx *const in __attribute__((cleanup(jit_go_out))) = jit_thread_ctx ? jit_come_in(jit_thread_ctx, site) : NULL
 /* Around code that relies on c being the only context of the engine; true: it is, until jit_alone_end(). */
 static inline void jit_alone_end(tj_ctx *c) { atomic_store_explicit(&c->alone, 0, memory_order_release); }
 static inline bool jit_alone_begin(tj_ctx *c)
@@ -97,8 +100,8 @@ static inline void jit_called_back(const jit_pause *p)
 	p->c->busy--;
 	p->c->act.near = p->near;
 }
-/* At the head of every function of tj.h that uses a context, except tj_check() and its like. True: such a user function runs, and the error is
- * reported. Only the owner of c reads `busy`. */
+/* At the head of every function of tj.h that uses a context, except tj_check() and its like. True: such a user function runs, and the error
+ * is reported. Only the owner of c reads `busy`. */
 static inline bool jit_refuses(tj_ctx *c, const char *site, const char *op)
 {
 	return RT_UNLIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me && c->busy) && jit_refuse(c, site, op);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From a path of the trace to a graph, from the graph to an executable. */
 #include "jit/earlier.h"
 #include "jit/claim.h"
@@ -114,7 +115,8 @@ static bool emit_event(builder *b, const jit_node *n)
 	return b->event[n->seq] != IR_NONE;
 }
 
-/* In a callback: src[first..end) are operands from outside, or its own ones. False, with an error, if the value depends on one of them in another way, too. */
+/* In a callback: src[first..end) are operands from outside, or its own ones. False, with an error, if the value depends on one of them in
+ * another way, too. */
 static bool whole(builder *b, const jit_node *n, const ir_ref *src, int first, int end)
 {
 	for (int k = first; k < end && (b->in.at->outer || b->open); k++) {
@@ -123,8 +125,13 @@ static bool whole(builder *b, const jit_node *n, const ir_ref *src, int first, i
 		if (src[0] == IR_NONE || src[k] == IR_NONE || w == IR_NONE) return false;
 		if (ir_build_whole(&b->in, src[0], home, w, src[k]) && !jit_by_example(b, src[0], src[k])) continue;
 		rt_err *err = &b->in.at->g->err;
-		rt_fail(err, TJ_ERR_STATE, n->op == JIT_JVP ? "jvp" : "grad", "tensor %d of those asked for is from outside of the callback, and the value depends on it by a carry, by an example or by another value from outside, too", k - first);
-		rt_hint(err, "ask outside of the callback; or pass the tensor to the callback, as a carry or operand; or let the other values go through tj_stop_gradient()");
+		rt_fail(err, TJ_ERR_STATE, n->op == JIT_JVP ? "jvp" : "grad",
+		        "tensor %d of those asked for is from outside of the callback, and the value depends on it by a carry, by an example or by "
+		        "another value from outside, too",
+		        k - first);
+		rt_hint(err,
+		        "ask outside of the callback; or pass the tensor to the callback, as a carry or operand; or let the other values go through "
+		        "tj_stop_gradient()");
 		err->site = n->site;
 		return false;
 	}
@@ -140,7 +147,9 @@ static bool emit_grad(builder *b, const jit_node *n)
 	b->grad = rt_arena_alloc(b->mem, n->nsrc * sizeof *b->grad);
 	if (!src || !b->grad || !whole(b, n, src, first, n->nsrc)) return false;
 	if (n->attr[0]) cotangent = src[1];
-	const ir_grad_ask q = { .y = src[0], .cotangent = cotangent, .n = n->nsrc - first, .wrt = src + first, .zeros = n->attr[1], .site = n->site };
+	const ir_grad_ask q = {
+		.y = src[0], .cotangent = cotangent, .n = n->nsrc - first, .wrt = src + first, .zeros = n->attr[1], .site = n->site
+	};
 	return ir_grad(b->in.at->g, &q, b->grad);
 }
 
@@ -412,7 +421,8 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 		for (uint32_t i = 0; i < nwant; i++)
 			if (!i || seq[i] != seq[i - 1]) seq[p->n++] = seq[i];
 		lo_moving moving = jit_moving(a, ext, boundary->next + boundary->nmet, &mem);
-		ok = (ext != a->ext.v || find_cells(a, boundary, seq, p)) && build_graph(&b, boundary, &mem) && lower(&b, f, p, boundary->segment, seq, &moving, err);
+		ok = (ext != a->ext.v || find_cells(a, boundary, seq, p)) && build_graph(&b, boundary, &mem) &&
+		     lower(&b, f, p, boundary->segment, seq, &moving, err);
 		if (!ok && b.g.err.code != TJ_OK && err->code == TJ_OK) *err = b.g.err;
 		p->graph = b.g;
 		ir_graph_seal(&p->graph);

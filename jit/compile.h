@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* compile: from a path of the trace to a plan; the comparison with the evaluator. */
 #ifndef TJ_JIT_COMPILE_H
 #define TJ_JIT_COMPILE_H
@@ -22,6 +23,7 @@ bool jit_run_user(tj_fn *f, const jit_derived *grads, ir_graph *g, rt_exec **x, 
 /* true: equal bits, where all NaNs are equal; got and want are row-major. */
 bool jit_audit_values(tj_dtype t, int64_t n, const void *got, const void *want, const char *what, rt_err *err);
 bool jit_audit_due(const jit_act *a, const jit_plan *p); /* TJ_AUDIT: the values of this run must be compared */
-bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data); /* false: a value differs from that of the evaluator; the error is reported */
+/* false: a value differs from that of the evaluator; the error is reported */
+bool jit_audit(tj_ctx *c, const jit_done *d, const jit_inputs *in, void *const *data);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Constants: tensors whose content may be folded into code. They are identified by content: a body that makes a constant of
  * equal bytes in every call always gets the same constant, and nothing is compiled again. */
 #include "jit/handle.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* New tensors: from data, constants, over memory of the caller, cells; on the device of the context or on a given one. */
 #include "jit/call.h"
 #include "jit/handle.h"
@@ -36,7 +37,8 @@ static const rt_layout *new_layout(tj_ctx *c, const char *site, const char *op, 
 
 static tj_device default_device(const tj_ctx *c) { return c ? c->engine->device : TJ_CPU; }
 
-static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_device device, tj_dtype dtype, tj_dims shape, const void *data, uint8_t flags)
+static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_device device, tj_dtype dtype, tj_dims shape, const void *data,
+                            uint8_t flags)
 {
 	JIT_COME_IN(in, c, site);
 	if (!in) return jit_no_context();
@@ -98,12 +100,14 @@ static const char *bad_memory(const rt_layout *l, tj_dims strides, const void *d
 	return span > INT64_MAX / 16 ? "the strides reach too far: the offset of an element overflows" : NULL;
 }
 
-tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env)
+tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data,
+                      void (*release)(void *env), void *env)
 {
 	return tj_wrap_on_at(site, c, TJ_CPU, dtype, shape, strides, data, release, env);
 }
 
-tj_tensor *tj_wrap_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env)
+tj_tensor *tj_wrap_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data,
+                         void (*release)(void *env), void *env)
 {
 	JIT_COME_IN(in, c, site);
 	if (!in) return jit_no_context();
@@ -154,5 +158,11 @@ static tj_tensor *param(const char *site, tj_ctx *c, tj_device device, tj_dtype 
 	return &h->t;
 }
 
-tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape) { return param(site, c, default_device(c), dtype, shape); }
-tj_tensor *tj_param_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape) { return param(site, c, device, dtype, shape); }
+tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape)
+{
+	return param(site, c, default_device(c), dtype, shape);
+}
+tj_tensor *tj_param_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape)
+{
+	return param(site, c, device, dtype, shape);
+}

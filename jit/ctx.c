@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts and the engine: open, clone, use, close; the current context of a thread. */
 #include "jit/call.h"
 #include "jit/handle.h"
@@ -208,7 +209,9 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 	const bool in_call = !jit_alone_wait(c);
 	if (!in_call && jit_undo_before_clone(c)) return clone;
 	tj_close(clone);
-	if (in_call) jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call", "tj_ctx_clone() is not allowed in a function that a running call called back");
+	if (in_call)
+		jit_error(c, "tj_ctx_clone", TJ_ERR_STATE, "ctx_clone", "clone before the call",
+		          "tj_ctx_clone() is not allowed in a function that a running call called back");
 	return NULL;
 }
 
@@ -243,7 +246,8 @@ void tj_close(tj_ctx *c)
 	jit_act *a = jit_active(c);
 	if (a && a->open && !a->callers.n && !a->callback.n) jit_act_end(c); /* an open trace is dropped */
 	else if (a) {
-		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it after tj_call() has returned", "tj_close() is not allowed in a body: the context stays open");
+		jit_error(c, "tj_close", TJ_ERR_STATE, "close", "close it after tj_call() has returned",
+		          "tj_close() is not allowed in a body: the context stays open");
 		c->act.failed = true;
 		return;
 	}
@@ -295,7 +299,8 @@ tj_status tj_check(tj_ctx *c)
 {
 	if (!c) return TJ_ERR_STATE;
 	bool mine = RT_LIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me) || jit_take_over(c);
-	if (mine && !jit_active(c) && !c->busy && c->rt.err.code == TJ_OK && RT_UNLIKELY(rt_pool_failed(c->rt.pool))) report_late(c); /* jit_active() reports a body that was left without returning */
+	if (mine && !jit_active(c) && !c->busy && c->rt.err.code == TJ_OK && RT_UNLIKELY(rt_pool_failed(c->rt.pool)))
+		report_late(c); /* jit_active() reports a body that was left without returning */
 	if (RT_UNLIKELY(atomic_load_explicit(&c->rt.refused, memory_order_relaxed))) return rt_ctx_take_refused(&c->rt);
 	if (!mine || RT_LIKELY(c->rt.err.code == TJ_OK)) return TJ_OK;
 	c->rt.last = c->rt.err;

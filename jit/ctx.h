@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ctx: contexts and the engine that they share; errors; the target of lowering. */
 #ifndef TJ_JIT_CTX_H
 #define TJ_JIT_CTX_H
@@ -13,13 +14,15 @@ struct tj_ctx {
 	_Atomic(jit_thread *) owner;  /* the thread that used the context last */
 	_Atomic(const char *) last_call; /* line of the last tj_call() */
 	atomic_flag claim_lock;  /* held by a thread that takes the context over */
-	atomic_uint alone;       /* rt_fork_depth() while a run relies on this being the only context of the engine; any other value: no run does */
+	atomic_uint
+		alone; /* rt_fork_depth() while a run relies on this being the only context of the engine; any other value: no run does */
 	const tj_into *into;     /* by output: memory of the caller for the results of the running call; NULL: memory of the library */
-	uint32_t busy;           /* number of running user functions that the library called (passes, hooks, filters, log); they may not use the context */
+	uint32_t busy; /* number of running user functions that the library called (passes, hooks, filters, log); they may not use the
+	                  context */
 	jit_learn learn;
 	rt_vec(tj_tensor *) late; /* numbers computed by the running direct call */
-	rt_vec(jit_taken) taken; /* contents that the running call sees until its end, by argument, then state: of a function with .freeze, or of a direct
-	                          * call beside other contexts. Else empty */
+	rt_vec(jit_taken) taken;  /* contents that the running call sees until its end, by argument, then state: of a function with .freeze,
+	                           * or of a direct  call beside other contexts. Else empty */
 	bool taken_alone;        /* .freeze: taken while no other context existed, so only frozen ones were taken */
 	unsigned long long taken_at; /* taken_alone: the value of commits_ended then */
 	rt_vec(jit_memo *) memo; /* by tj_fn.index */
@@ -72,7 +75,9 @@ static inline rt_run jit_run(const tj_ctx *c, const void *const *ext, const uint
 }
 
 /* A copy of the options of a caller, whose struct may be older and so shorter than ours; o.size is then the caller's. Zeros without any. */
-#define JIT_OPTIONS(type, o, opts) type o = { 0 }; if (opts) memcpy(&o, opts, (opts)->size && (opts)->size < sizeof o ? (opts)->size : sizeof o)
+#define JIT_OPTIONS(type, o, opts) \
+	type o = { 0 }; \
+	if (opts) memcpy(&o, opts, (opts)->size && (opts)->size < sizeof o ? (opts)->size : sizeof o)
 /* No struct of options ever had this .size: they grow by whole words, and none is a size alone. 0 means all fields. */
 static inline bool jit_odd_size(size_t size) { return size % sizeof size || size == sizeof size; }
 #define JIT_SIZES "TJ_OPTS() sets it; 0 means all fields", ".size is %zu, which the struct never had" /* hint and message of jit_error() */
@@ -81,12 +86,16 @@ static inline bool jit_odd_size(size_t size) { return size % sizeof size || size
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
 /* Whether a struct that a function is to fill can be: `size` is its .size, which only the program knows. Else the error is reported. */
 bool jit_has_room(tj_ctx *c, const char *site, const char *op, const void *out, size_t size, const char *hint);
-tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7); /* returns poison */
-tj_tensor *jit_verror(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, va_list ap) RT_PRINTF(6, 0);
+/* returns poison */
+tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) RT_PRINTF(6, 7);
+tj_tensor *jit_verror(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, va_list ap)
+	RT_PRINTF(6, 0);
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same, from an rt_err */
 tj_tensor *jit_no_context(void);
-tj_ctx *jit_missing(const char *site); /* reports a missing context to the innermost context that the thread is inside of, if any; returns NULL */
-bool jit_refuse(tj_ctx *c, const char *site, const char *op); /* reports that op is refused while a user function is called back; returns true */
+/* reports a missing context to the innermost context that the thread is inside of, if any; returns NULL */
+tj_ctx *jit_missing(const char *site);
+/* reports that op is refused while a user function is called back; returns true */
+bool jit_refuse(tj_ctx *c, const char *site, const char *op);
 
 /* lowering.c */
 int jit_device(const char *name); /* number of the device; -1: there is none. Looks for GPUs only when one is named */

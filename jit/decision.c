@@ -1,15 +1,23 @@
-/* What was compiled: the decisions of lowering, and what a boundary costs. The text is made again when it is wanted; nothing of it is kept. */
+/* SPDX-License-Identifier: MIT */
+/* What was compiled: the decisions of lowering, and what a boundary costs. The text is made again when it is wanted; nothing of it is kept.
+ */
 #include "jit/ctx.h"
 #include "jit/guard.h"
 #include "jit/note.h"
 
 /* ---- decisions of lowering ---- */
-static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion", [LO_NOTE_MEMORY] = "memory", [LO_NOTE_EVALUATOR] = "evaluator", [LO_NOTE_LIBRARY] = "library", [LO_NOTE_DEVICE] = "device" };
+static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion",
+	                             [LO_NOTE_MEMORY] = "memory",
+	                             [LO_NOTE_EVALUATOR] = "evaluator",
+	                             [LO_NOTE_LIBRARY] = "library",
+	                             [LO_NOTE_DEVICE] = "device" };
 
 static void put_decision(const lo_note *n, rt_text *t)
 {
-	if (n->kind == LO_NOTE_FUSION) rt_putf(t, "is not part of the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
-	else if (n->kind == LO_NOTE_MEMORY) rt_putf(t, "is computed again in the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
+	if (n->kind == LO_NOTE_FUSION)
+		rt_putf(t, "is not part of the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
+	else if (n->kind == LO_NOTE_MEMORY)
+		rt_putf(t, "is computed again in the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
 	else rt_putf(t, "is computed by %s%s: ", n->kind == LO_NOTE_LIBRARY ? "" : "the ", n->other);
 	rt_puts(t, n->why);
 	if (*n->hint) rt_putf(t, "; %s", n->hint);
@@ -79,7 +87,9 @@ static void tell_widened(tj_fn *f, const jit_entry *e, const jit_node *b)
 {
 	const jit_node *n = b;
 	const char *why = NULL;
-	if (f->opts.backend || !atomic_load_explicit(&f->count.kernels, memory_order_relaxed) || atomic_load_explicit(&f->widened, memory_order_relaxed)) return;
+	if (f->opts.backend || !atomic_load_explicit(&f->count.kernels, memory_order_relaxed) ||
+	    atomic_load_explicit(&f->widened, memory_order_relaxed))
+		return;
 	while (n && !why) {
 		const bool product = n->op == IR_matmul && n->mode & JIT_AUTOCAST && n->layout->device == TJ_CPU;
 		why = product ? lo_widened((tj_dtype)n->layout->dtype, n->mode & IR_FAST) : NULL;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Direct mode: a call under a key whose path was learned runs the plans of the path; the body is skipped.
  *
  *   same key (memo.c) -> path: run the plan -> a TRUTH: read its value, take that way -> ... -> the return: outputs, commit
@@ -86,7 +87,9 @@ static inline void fetch(const direct *d, const jit_from *f, const rt_layout **l
 	}
 	uint32_t place;
 	tj_tensor *t = tensor_of(d, f, &place);
-	const jit_taken *k = RT_LIKELY(t->kind != RT_CELL || d->alone) ? NULL : &d->c->taken.v[place]; /* the content taken at the start, even if others commit meanwhile */
+	const jit_taken *k = RT_LIKELY(t->kind != RT_CELL || d->alone)
+	                             ? NULL
+	                             : &d->c->taken.v[place]; /* the content taken at the start, even if others commit meanwhile */
 	*l = t->layout;
 	*buf = k ? k->buf : t->buf;
 	*data = k ? k->data : t->data;
@@ -115,7 +118,8 @@ static rt_held *const *cells_to_overwrite(const direct *d, const jit_path *p)
 	if (!p->nassign || !d->alone || d->c->into) return NULL; /* into: a wrong size is found after the run */
 	for (uint32_t k = 0; k < p->nassign; k++)
 		if (!is_made(d, p, &p->assign[k].value)) return NULL;
-	for (uint32_t i = 0; i < p->plan->n; i++) p->over[i] = p->assign_of[i] ? rt_held_of(tensor_of(d, &p->assign[p->assign_of[i] - 1].cell, &place)) : NULL;
+	for (uint32_t i = 0; i < p->plan->n; i++)
+		p->over[i] = p->assign_of[i] ? rt_held_of(tensor_of(d, &p->assign[p->assign_of[i] - 1].cell, &place)) : NULL;
 	return p->over;
 }
 
@@ -130,7 +134,9 @@ static bool run_into(direct *d, jit_path *p, jit_inputs *in)
 	for (uint32_t i = 0; ok && p->plan->exec && i < p->nout; i++) {
 		const jit_from *f = &p->out[i];
 		bool own = f->kind == JIT_FROM_VALUE && f->seg + 1u == d->n;
-		for (uint32_t k = 0; own && k < p->nassign; k++) own = p->assign[k].value.kind != JIT_FROM_VALUE || p->assign[k].value.seg != f->seg || p->assign[k].value.index != f->index;
+		for (uint32_t k = 0; own && k < p->nassign; k++)
+			own = p->assign[k].value.kind != JIT_FROM_VALUE || p->assign[k].value.seg != f->seg ||
+			      p->assign[k].value.index != f->index;
 		if (own) ok = jit_into_place(c, p->plan, in, f->index, (int)i, in->into);
 	}
 	if (ok) ok = jit_run_plan(c, d->site, p->plan, in, p->ptr, p->buf, p->data);
@@ -154,7 +160,14 @@ static bool run_level(direct *d, jit_path *p)
 		for (uint32_t i = 0; i < p->nnum; i++)
 			if (p->num[i].from != JIT_FROM(JIT_CONST, 0)) p->bits[i] = bits_of(d, p->num[i]);
 	d->level[d->n++] = p;
-	jit_inputs in = { .ext = p->bound, .next = p->next, .num = p->bits, .over = cells_to_overwrite(d, p), .owners = 1, .boundary = p->boundary, .stray = p->stray, .nstray = p->nstray };
+	jit_inputs in = { .ext = p->bound,
+		          .next = p->next,
+		          .num = p->bits,
+		          .over = cells_to_overwrite(d, p),
+		          .owners = 1,
+		          .boundary = p->boundary,
+		          .stray = p->stray,
+		          .nstray = p->nstray };
 	if (RT_UNLIKELY(d->c->into != NULL) && !p->branches) return run_into(d, p, &in);
 	return jit_run_plan(d->c, d->site, p->plan, &in, p->ptr, p->buf, p->data);
 }
@@ -229,7 +242,8 @@ static bool give(direct *d, const jit_path *p, tj_tensor **out)
 	if (!made) jit_error(d->c, d->site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
 	jit_write *w = NULL;
 	if (!made || (p->nassign && !(w = new_contents(d, p)))) return false;
-	if (RT_UNLIKELY(d->c->into != NULL) && !jit_into_settle(d->c, d->site, d->fn, d->c->rt.scope, made)) return jit_commit_drop(d->c, w, p->nassign), false;
+	if (RT_UNLIKELY(d->c->into != NULL) && !jit_into_settle(d->c, d->site, d->fn, d->c->rt.scope, made))
+		return jit_commit_drop(d->c, w, p->nassign), false;
 	if (w && !commit(d, p, w)) return false;
 	for (uint32_t i = 0; i < p->nout; i++) out[i] = made[i];
 	return true;
@@ -245,8 +259,8 @@ static void drop_values(const direct *d)
 	if (!d->alone && !d->fn->nfreeze) jit_give_back(d->c); /* frozen ones stay: the body may run now, and must see the same contents */
 }
 
-/* With frozen cells: the key was made from taken contents, and the call uses these. False: another context was made since then, and cells that
- * were not taken may be of a later commit. */
+/* With frozen cells: the key was made from taken contents, and the call uses these. False: another context was made since then, and cells
+ * that were not taken may be of a later commit. */
 static bool begin_frozen(direct *d)
 {
 	tj_ctx *c = d->c;
@@ -312,7 +326,8 @@ static jit_path *run_path(direct *d, jit_path *p)
 	return NULL;
 }
 
-bool jit_direct(tj_ctx *c, jit_memo *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status)
+bool jit_direct(tj_ctx *c, jit_memo *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out,
+                tj_status *status)
 {
 	direct d; /* set field by field: clearing all levels would take as long as a small kernel */
 	d.c = c;

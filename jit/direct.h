@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* direct: the path of a call without its body. */
 #ifndef TJ_JIT_DIRECT_H
 #define TJ_JIT_DIRECT_H
@@ -18,7 +19,8 @@ typedef struct jit_from { /* DIRECT: where a tensor comes from */
 /* DIRECT: where a number comes from: kind in the top 4 bits. */
 enum { JIT_CONST, JIT_ARG, JIT_SCALAR, JIT_EXPR, JIT_KEY, JIT_ORDINAL };
 #define JIT_FROM(kind, i) ((uint32_t)(kind) << 28 | (uint32_t)(i))
-typedef struct jit_operand { uint32_t from; tj_tensor *number; } jit_operand; /* number: its handle; in jit_done.num_from and jit_path.num its bits */
+/* number: its handle; in jit_done.num_from and jit_path.num its bits */
+typedef struct jit_operand { uint32_t from; tj_tensor *number; } jit_operand;
 /* callback: belongs to a callback of control flow that is perhaps not executed. */
 typedef struct jit_late_expr { uint16_t op; uint8_t nsrc; bool callback; jit_operand src[3]; } jit_late_expr;
 
@@ -70,10 +72,13 @@ void jit_learn_number(jit_act *a, uint32_t slot, uint32_t from);
 void jit_learn_segment(jit_act *a, jit_done *d);
 void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...) RT_PRINTF(3, 4);
 /* Reports why the body runs on every call from now on. */
-void jit_learn_tell(jit_act *a, const char *kind, const char *site, const char *expected, const char *found, const char *hint, const char *what);
+void jit_learn_tell(jit_act *a, const char *kind, const char *site, const char *expected, const char *found, const char *hint,
+                    const char *what);
 bool jit_from_segment(jit_act *a, uint64_t serial, uint32_t seq, jit_from *out); /* where the value of an earlier segment comes from */
-bool jit_from_outside(jit_act *a, const jit_bound *b, jit_from *out); /* where any other tensor comes from; false: from no argument and no declared variable */
-const char *jit_site_of_ext(const jit_node *boundary, uint32_t slot, const char **op); /* the line that first reads an external, and its op */
+/* where any other tensor comes from; false: from no argument and no declared variable */
+bool jit_from_outside(jit_act *a, const jit_bound *b, jit_from *out);
+/* the line that first reads an external, and its op */
+const char *jit_site_of_ext(const jit_node *boundary, uint32_t slot, const char **op);
 
 /* path.c */
 void jit_learn_end(jit_act *a, tj_tensor *const *res); /* after the return */
@@ -81,6 +86,7 @@ void jit_path_free(jit_path *p);
 
 /* direct.c */
 /* Runs the call without its body. false: the body must run. */
-bool jit_direct(tj_ctx *c, jit_memo *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out, tj_status *status);
+bool jit_direct(tj_ctx *c, jit_memo *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out,
+                tj_status *status);
 
 #endif

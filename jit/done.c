@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Executed segments of the running call: their values, and the inputs that they ran with. */
 #include "jit/call.h"
 

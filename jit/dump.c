@@ -1,4 +1,6 @@
-/* The texts of a plan: for tj_dump(), for the log, and as files of TJ_DUMP=folder. Each compile writes a numbered folder of what it made, to read, and to compare with the next. */
+/* SPDX-License-Identifier: MIT */
+/* The texts of a plan: for tj_dump(), for the log, and as files of TJ_DUMP=folder. Each compile writes a numbered folder of what it made,
+ * to read, and to compare with the next. */
 #include "jit/ctx.h"
 #include "jit/note.h"
 
@@ -98,8 +100,10 @@ static void write_folder(tj_fn *f, const char *where, const jit_plan *p)
 /* ---- the log ---- */
 void jit_log_plan(tj_fn *f, const jit_entry *e, const jit_node *boundary, const jit_plan *p)
 {
-	static const struct { rt_topic topic; tj_dump_what what; } parts[] = {
-		{ RT_LOG_GRAPH, TJ_DUMP_GRAPH }, { RT_LOG_FUSION, TJ_DUMP_FUSION }, { RT_LOG_KERNELS, TJ_DUMP_KERNELS }, { RT_LOG_CODE, TJ_DUMP_CODE }, { RT_LOG_PLAN, TJ_DUMP_PLAN },
+	static const struct { rt_topic topic; tj_dump_what what;
+	} parts[] = {
+		{ RT_LOG_GRAPH, TJ_DUMP_GRAPH }, { RT_LOG_FUSION, TJ_DUMP_FUSION }, { RT_LOG_KERNELS, TJ_DUMP_KERNELS },
+		{ RT_LOG_CODE, TJ_DUMP_CODE },   { RT_LOG_PLAN, TJ_DUMP_PLAN },
 	};
 	const rt_log_to *l = &f->engine->rt.log;
 	char where[JIT_WHERE];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ops outside compiled functions: each is lowered as a graph of one op. The evaluator does the first runs of an op; an op
  * that comes again is compiled with its sizes as arguments of the code, so that other sizes share it. */
 #include "jit/claim.h"
@@ -33,7 +34,8 @@ typedef struct asked {  /* an op as the user called it */
 	const int64_t *attr;
 } asked;
 
-typedef struct taken { rt_exec *exec; const rt_layout *layout[IR_MOST_RESULTS]; bool audit; } taken; /* exec, layout: references. audit: compare the results */
+/* exec, layout: references. audit: compare the results */
+typedef struct taken { rt_exec *exec; const rt_layout *layout[IR_MOST_RESULTS]; bool audit; } taken;
 
 /* ---- the table ---- */
 static struct jit_eager *table_of(jit_engine *e)
@@ -127,7 +129,8 @@ static bool emit_op(ir_graph *g, const asked *q, int device, rt_arena *mem)
 	if (ir_ops[q->op].flags & IR_RNG)
 		for (int k = 0; k < 2; k++) in[q->nsrc + k] = ir_num_(g, TJ_I64, q->nsrc + k, q->site);
 	ir_ref r = ir_emit(g, q->op, q->nsrc + (ir_ops[q->op].flags & IR_RNG ? 2 : 0), in, q->nattr, q->attr, q->site);
-	if (r != IR_NONE && q->op != IR_to && !ir_is_tuple(ir_at(g, r)) && ir_at(g, r)->device != device && of_numbers(q)) r = ir_to(g, r, device, q->site);
+	if (r != IR_NONE && q->op != IR_to && !ir_is_tuple(ir_at(g, r)) && ir_at(g, r)->device != device && of_numbers(q))
+		r = ir_to(g, r, device, q->site);
 	if (r == IR_NONE || ir_ops[q->op].nresult == 1) return r != IR_NONE && ir_ret(g, r);
 	for (int i = 0; i < ir_ops[q->op].nresult; i++)
 		if (q->want >> i & 1) {
@@ -142,7 +145,8 @@ static bool layouts_of(tj_ctx *c, const ir_graph *g, const rt_exec *x, const rt_
 {
 	for (uint32_t i = 0; i < g->out.n; i++) {
 		ir_meta m = ir_meta_of(g, g->out.v[i]);
-		layout[i] = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim, x->out[i].same_ext >= 0 ? x->out[i].stride : NULL);
+		layout[i] = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)m.dtype, m.device, m.rank, m.dim,
+		                          x->out[i].same_ext >= 0 ? x->out[i].stride : NULL);
 		if (!layout[i]) return drop_layouts(layout), false;
 	}
 	return true;
@@ -277,7 +281,8 @@ static bool bind(tj_ctx *c, rt_arena *mem, int nsrc, tj_tensor *const *src, ir_o
 static bool same_values(tj_ctx *c, const rt_layout *l, rt_buffer *got, rt_buffer *want, const char *what, rt_err *err)
 {
 	void *seen[2] = { NULL, NULL };
-	const void *is = rt_tensor_see(c->rt.pool, l, got, got->data, &seen[0], err), *was = is ? rt_tensor_see(c->rt.pool, l, want, want->data, &seen[1], err) : NULL;
+	const void *is = rt_tensor_see(c->rt.pool, l, got, got->data, &seen[0], err),
+		   *was = is ? rt_tensor_see(c->rt.pool, l, want, want->data, &seen[1], err) : NULL;
 	bool ok = was && jit_audit_values((tj_dtype)l->dtype, l->numel, is, was, what, err);
 	for (int i = 0; i < 2; i++) rt_free(seen[i]);
 	return ok;
@@ -342,7 +347,9 @@ static void run(tj_ctx *c, const asked *q, const taken *u, const args *a, tj_ten
 	rt_run r = jit_run(c, a->ext, a->num, data, &err);
 	r.site = q->site;
 	tj_status st = TJ_OK;
-	if (!nothing_to_do(u->exec)) st = RT_LIKELY(!u->exec->devices) ? u->exec->run(u->exec, &r) : jit_run_on_devices(u->exec, &r, (uint32_t)q->nsrc, a->buf, b);
+	if (!nothing_to_do(u->exec))
+		st = RT_LIKELY(!u->exec->devices) ? u->exec->run(u->exec, &r)
+		                                  : jit_run_on_devices(u->exec, &r, (uint32_t)q->nsrc, a->buf, b);
 	if (st != TJ_OK || (u->audit && !nothing_to_do(u->exec) && !audited(c, q, u, a, b, &err))) {
 		for (int i = 0; i < u->exec->nout; i++) rt_buffer_unref(b[i], c->rt.allocator);
 		if (!err.late) err.site = NULL; /* all sites share the kernels */
@@ -375,7 +382,8 @@ static void each(tj_ctx *c, const asked *q, tj_tensor **out)
 	rt_arena_free(&mem);
 }
 
-void jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, uint32_t want, tj_tensor **out)
+void jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, uint32_t want,
+               tj_tensor **out)
 {
 	for (int i = 0, k = 0; want >> k; k++)
 		if (want >> k & 1) out[i++] = &c->rt.poison;

@@ -1,17 +1,19 @@
+/* SPDX-License-Identifier: MIT */
 /* Earlier segments: which earlier segments lie between a value and the tensors that gradients are asked by. The answer becomes events.
  *
  *   forward    a value is active when it depends on a tensor asked for
  *   backward   an event is needed when the value depends on it; what is active and needed is computed again in the graph of the request
  *
- * What is needed but not active is an input there; constants are computed again, so that they fold. Both walks are over the events of the segments
- * that the value can depend on, from the oldest tensor asked for: a few ns for each. So in a loop that trains and reads a value in each turn, a
- * request looks at one or two segments. The callbacks of an event of control flow count as one event with it (its head). */
+ * What is needed but not active is an input there; constants are computed again, so that they fold. Both walks are over the events of the
+ * segments that the value can depend on, from the oldest tensor asked for: a few ns for each. So in a loop that trains and reads a value in
+ * each turn, a request looks at one or two segments. The callbacks of an event of control flow count as one event with it (its head). */
 #include "jit/earlier.h"
 #include "jit/event.h"
 #include "jit/handle.h"
 #include "jit/segment.h"
 
-enum { WANTED = 1, ACTIVE = 2, NEEDED = 4, PLAIN = 8, AGAIN = 16, READ = 32 }; /* WANTED, READ: of a value; the others: of a head. PLAIN: computed from constants alone */
+/* WANTED, READ: of a value; the others: of a head. PLAIN: computed from constants alone */
+enum { WANTED = 1, ACTIVE = 2, NEEDED = 4, PLAIN = 8, AGAIN = 16, READ = 32 };
 
 typedef struct part { /* a segment of the call; all 0 until it is opened */
 	uint64_t serial;
@@ -27,9 +29,11 @@ typedef struct part { /* a segment of the call; all 0 until it is opened */
 	bool chooses;            /* it ends with tj_unique() of a value that carries */
 } part;
 
-typedef struct target { const tj_tensor *h; const rt_buffer *buf; uint64_t seg; uint32_t seq; bool pending; } target; /* a tensor that gradients go to. buf: of a value */
+/* a tensor that gradients go to. buf: of a value */
+typedef struct target { const tj_tensor *h; const rt_buffer *buf; uint64_t seg; uint32_t seq; bool pending; } target;
 
-typedef enum link { NO, YES, LOST, SIZED } link; /* LOST: the values of its segment are gone. SIZED: the host made it from an active value */
+/* LOST: the values of its segment are gone. SIZED: the host made it from an active value */
+typedef enum link { NO, YES, LOST, SIZED } link;
 
 typedef struct walk {
 	jit_act *a;
@@ -68,7 +72,10 @@ static part *find(const walk *w, uint64_t serial)
 }
 
 /* The event that computes value seq, which may be the name of an inner value. */
-static uint32_t event_of(const walk *w, const part *p, uint32_t seq) { return seq & JIT_INNER && p->segment ? jit_event_of(w->a, p->segment, seq) : seq; }
+static uint32_t event_of(const walk *w, const part *p, uint32_t seq)
+{
+	return seq & JIT_INNER && p->segment ? jit_event_of(w->a, p->segment, seq) : seq;
+}
 
 /* head[i]: for an event of a callback, the YIELD included, the outermost control flow; for an IR_get, the head of the event before it. */
 static void find_heads(part *p)
@@ -390,7 +397,8 @@ static bool choose(walk *w)
 static bool is_there(const walk *w, const tj_tensor *h, const jit_bound *x)
 {
 	if (!jit_in_scope(w->a, h, false)) return false;
-	return x->pending ? h->kind == RT_PENDING && h->seg == x->seg && h->seq == x->seq : h->kind == RT_VALUE && h->buf == x->buf && h->layout == x->layout;
+	return x->pending ? h->kind == RT_PENDING && h->seg == x->seg && h->seq == x->seq
+	                  : h->kind == RT_VALUE && h->buf == x->buf && h->layout == x->layout;
 }
 
 /* The handle under which the running segment has, or will have, the value. Scopes of the body may have been popped since x was bound. */
@@ -479,8 +487,9 @@ static bool note_source(walk *w, const part *p, uint32_t ext, int64_t *from, tj_
 static bool same_node(const jit_node *x, const jit_node *y)
 {
 	if (x == y) return true;
-	return !x->loose && !y->loose && x->op == y->op && x->nsrc == y->nsrc && x->nattr == y->nattr && x->mode == y->mode && x->draws == y->draws && x->nnum == y->nnum &&
-	       x->layout == y->layout && !memcmp(x->src, y->src, x->nsrc * sizeof *x->src) && !memcmp(x->attr, y->attr, x->nattr * sizeof *x->attr);
+	return !x->loose && !y->loose && x->op == y->op && x->nsrc == y->nsrc && x->nattr == y->nattr && x->mode == y->mode &&
+	       x->draws == y->draws && x->nnum == y->nnum && x->layout == y->layout && !memcmp(x->src, y->src, x->nsrc * sizeof *x->src) &&
+	       !memcmp(x->attr, y->attr, x->nattr * sizeof *x->attr);
 }
 
 /* What a gradient through p uses is the same, under the same numbers, in the recorded segment that ends at `last`. */
@@ -495,8 +504,8 @@ static bool same_part(const part *p, const jit_node *last)
 	return same;
 }
 
-/* The boundary that names p. In a loop that trains, each turn names the one before; were that the turn's own boundary, then each turn would differ from
- * all others, and be compiled. So a segment that is like the one that it named itself has the name of that one. */
+/* The boundary that names p. In a loop that trains, each turn names the one before; were that the turn's own boundary, then each turn would
+ * differ from all others, and be compiled. So a segment that is like the one that it named itself has the name of that one. */
 static const jit_node *name_of(const part *p)
 {
 	for (uint32_t i = 0; i < p->n; i++)
@@ -518,7 +527,10 @@ static bool name_part(walk *w, part *p)
 	tj_tensor **src = rt_arena_alloc(&w->mem, (p->next + 1) * sizeof *src);
 	int nsrc = 0;
 	if (!attr || !src) return nomem(w);
-	if (nattr > UINT16_MAX) return fail(w, TJ_ERR_LIMIT, "let fewer events come between two reads", "the segment that ends at %s has too many events for a gradient through it", p->done->boundary->site ? p->done->boundary->site : "?");
+	if (nattr > UINT16_MAX)
+		return fail(w, TJ_ERR_LIMIT, "let fewer events come between two reads",
+		            "the segment that ends at %s has too many events for a gradient through it",
+		            p->done->boundary->site ? p->done->boundary->site : "?");
 	if (!p->named) {
 		p->named = true;
 		p->place = a->before.n;
@@ -534,7 +546,8 @@ static bool name_part(walk *w, part *p)
 		for (int k = 0; k < n->nsrc; k++)
 			if (JIT_KIND(n->src[k]) == JIT_EXT && !note_source(w, p, JIT_IDX(n->src[k]), attr + JIT_BEFORE_EXT, src, &nsrc)) return nomem(w);
 	}
-	return jit_step(a, w->q->site, JIT_BEFORE, nsrc, src, (int)nattr, attr) && (take_numbers(a, p->done, attr[JIT_BEFORE_NUMBER], attr[JIT_BEFORE_NUMBERS]) || nomem(w));
+	return jit_step(a, w->q->site, JIT_BEFORE, nsrc, src, (int)nattr, attr) &&
+	       (take_numbers(a, p->done, attr[JIT_BEFORE_NUMBER], attr[JIT_BEFORE_NUMBERS]) || nomem(w));
 }
 
 /* Says that a value of an earlier segment, which the running one has as an external, is one of a named segment. */
@@ -588,7 +601,8 @@ static const char *assigned_at(walk *w, const tj_tensor *version)
 		for (uint32_t i = w->part[j].n; i-- > 0;) {
 			const jit_node *n = w->part[j].ev[i];
 			if (n->op != JIT_ASSIGN) continue;
-			const bool own = JIT_KIND(n->src[0]) == JIT_EV && version->kind == RT_PENDING && w->part[j].serial == version->seg && JIT_IDX(n->src[0]) == version->seq;
+			const bool own = JIT_KIND(n->src[0]) == JIT_EV && version->kind == RT_PENDING &&
+			                 w->part[j].serial == version->seg && JIT_IDX(n->src[0]) == version->seq;
 			if (own || (JIT_KIND(n->src[0]) == JIT_EXT && is_value(&w->part[j].ext[JIT_IDX(n->src[0])], version))) return n->site;
 		}
 	}
@@ -602,7 +616,8 @@ static bool cells_are_current(walk *w)
 		const tj_tensor *cell = w->q->asked[i], *now = w->q->wanted[i];
 		if (cell == now || cell->kind != RT_CELL || w->reached[i] || reaches(w, target_of(now)) || !reaches(w, target_of(cell))) continue;
 		const char *site = assigned_at(w, now);
-		return fail(w, TJ_ERR_STATE, "ask for the gradient first, then assign", "tensor %d of those asked for is a cell that was read, and then assigned at %s", i, site ? site : "?");
+		return fail(w, TJ_ERR_STATE, "ask for the gradient first, then assign",
+		            "tensor %d of those asked for is a cell that was read, and then assigned at %s", i, site ? site : "?");
 	}
 	return true;
 }
@@ -611,8 +626,11 @@ static bool cells_are_current(walk *w)
 static bool refused(const walk *w)
 {
 	if (w->why == LOST)
-		return fail(w, TJ_ERR_STATE, "pop the scopes of a long loop after the gradient was asked for, or loop with tj_scan()", "%s at %s depends on values that were released since they were computed, so its gradient is not known", w->bad, w->bad_site);
-	return fail(w, TJ_ERR_STATE, "tj_sort() has a gradient; tj_stop_gradient() of the operand makes its values constants", "%s at %s depends on the tensors asked for through tj_unique(), which has no gradient", w->bad, w->bad_site);
+		return fail(w, TJ_ERR_STATE, "pop the scopes of a long loop after the gradient was asked for, or loop with tj_scan()",
+		            "%s at %s depends on values that were released since they were computed, so its gradient is not known", w->bad,
+		            w->bad_site);
+	return fail(w, TJ_ERR_STATE, "tj_sort() has a gradient; tj_stop_gradient() of the operand makes its values constants",
+	            "%s at %s depends on the tensors asked for through tj_unique(), which has no gradient", w->bad, w->bad_site);
 }
 
 static bool find_ways_to(walk *w)

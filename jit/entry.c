@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Entries: the signatures that a function was called with. Finding the entry of a call, the reason for a new one, the budget of entries. */
 #include "jit/ctx.h"
 #include "jit/guard.h"
@@ -78,10 +79,17 @@ static void explain_new_entry(tj_fn *f, uint32_t trace, const gd_why *w, uint32_
 	char text[512];
 	int n = snprintf(text, sizeof text, "%s: ", f->name);
 	size_t room = sizeof text - (size_t)n;
-	if (w->cause == GD_SCALARS) snprintf(text + n, room, "scalars were %s, are %s (trace %u); %s", w->expected, w->found, nearest, gd_cause_hint(w->cause));
-	else if (w->cause == GD_SCALAR) snprintf(text + n, room, "integer scalar %d was %s, is %s (trace %u); %s", w->arg, w->expected, w->found, nearest, gd_cause_hint(w->cause));
-	else if (w->dim >= 0) snprintf(text + n, room, "argument %d: dim %d was %s, is %s (trace %u); %s", w->arg, w->dim, w->expected, w->found, nearest, gd_cause_hint(w->cause));
-	else snprintf(text + n, room, "argument %d: %s was %s, is %s (trace %u); %s", w->arg, gd_cause_name(w->cause), w->expected, w->found, nearest, gd_cause_hint(w->cause));
+	if (w->cause == GD_SCALARS)
+		snprintf(text + n, room, "scalars were %s, are %s (trace %u); %s", w->expected, w->found, nearest, gd_cause_hint(w->cause));
+	else if (w->cause == GD_SCALAR)
+		snprintf(text + n, room, "integer scalar %d was %s, is %s (trace %u); %s", w->arg, w->expected, w->found, nearest,
+		         gd_cause_hint(w->cause));
+	else if (w->dim >= 0)
+		snprintf(text + n, room, "argument %d: dim %d was %s, is %s (trace %u); %s", w->arg, w->dim, w->expected, w->found, nearest,
+		         gd_cause_hint(w->cause));
+	else
+		snprintf(text + n, room, "argument %d: %s was %s, is %s (trace %u); %s", w->arg, gd_cause_name(w->cause), w->expected,
+		         w->found, nearest, gd_cause_hint(w->cause));
 	tj_reason r = jit_new_reason(f->name, gd_cause_name(w->cause), site, gd_cause_hint(w->cause), text);
 	tell_cause(f, &r, w, trace);
 }
@@ -92,9 +100,10 @@ static void explain_eviction(tj_fn *f, const char *site)
 {
 	char text[256];
 	if ((atomic_load(&f->count.evictions) - 1) % EVICTIONS_TOLD) return;
-	snprintf(text, sizeof text, "%s: more than .max_entries = %d signatures%s: the least recently used trace is dropped and will be %s again; "
-	         "raise .max_entries, or pad arguments to fewer sizes", f->name, f->opts.max_entries, f->family ? " or 16 times as many sizes" : "",
-	         f->family ? "traced" : "compiled");
+	snprintf(text, sizeof text,
+	         "%s: more than .max_entries = %d signatures%s: the least recently used trace is dropped and will be %s again; "
+	         "raise .max_entries, or pad arguments to fewer sizes",
+	         f->name, f->opts.max_entries, f->family ? " or 16 times as many sizes" : "", f->family ? "traced" : "compiled");
 	tj_reason r = jit_new_reason(f->name, "eviction", site, "raise .max_entries", text);
 	jit_reason(f, &r);
 }
@@ -241,7 +250,8 @@ static void evict_oldest(tj_fn *f, line *l)
 		if (atomic_load(&f->entry.v[i]->stamp) < atomic_load(&f->entry.v[oldest]->stamp)) oldest = i;
 	JIT_COUNT(f, evictions);
 	char where[JIT_WHERE];
-	snprintf(l->text, sizeof l->text, "[%s] evicted: more sizes than %d times .max_entries = %d", jit_where(where, f, f->entry.v[oldest], -1), SIZES, f->opts.max_entries);
+	snprintf(l->text, sizeof l->text, "[%s] evicted: more sizes than %d times .max_entries = %d",
+	         jit_where(where, f, f->entry.v[oldest], -1), SIZES, f->opts.max_entries);
 	take_out(f, oldest);
 }
 
@@ -259,7 +269,8 @@ static void evict_general(tj_fn *f, line *l)
 		least = last;
 	}
 	JIT_COUNT(f, evictions);
-	snprintf(l->text, sizeof l->text, "[%.100s/%u] evicted: more than .max_entries = %d signatures", f->name, oldest->number, f->opts.max_entries);
+	snprintf(l->text, sizeof l->text, "[%.100s/%u] evicted: more than .max_entries = %d signatures", f->name, oldest->number,
+	         f->opts.max_entries);
 	for (uint32_t k = f->entry.n; k-- > 0;)
 		if (f->entry.v[k]->general == oldest) take_out(f, k);
 }
@@ -291,7 +302,8 @@ static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
 	rt_unlock(&f->table_lock);
 	char text[640];
 	static const char hint[] = "from now on the size is an argument of the code; declare it in .shapes to have that from the start";
-	snprintf(text, sizeof text, "%s: argument %d: dim %d was %s, is %s (trace %u); %s: %s", f->name, w->arg, w->dim, w->expected, w->found, g->number, hint, rt_str(&t));
+	snprintf(text, sizeof text, "%s: argument %d: dim %d was %s, is %s (trace %u); %s: %s", f->name, w->arg, w->dim, w->expected,
+	         w->found, g->number, hint, rt_str(&t));
 	rt_log(&f->engine->rt.log, RT_LOG_DYNAMIC, "[%s/%u] %s: %s", f->name, g->number, site ? site : "?", rt_str(&t));
 	rt_text_free(&t);
 	tj_reason r = jit_new_reason(f->name, gd_cause_name(GD_SIZE), site, hint, text);
@@ -326,7 +338,9 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 	if (fresh && explain) explain_new_entry(f, e->number, &why, nearest, site);
 	if (fresh && g && moves) explain_size(f, g, &why, site);
 	char where[JIT_WHERE];
-	if (fresh) rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] new %s, %u arguments", jit_where(where, f, e, -1), g ? "size" : "signature", sig->narg);
+	if (fresh)
+		rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] new %s, %u arguments", jit_where(where, f, e, -1), g ? "size" : "signature",
+		       sig->narg);
 	if (fresh) jit_log_guards(f, e, NULL);
 	*made = fresh;
 	return e;
@@ -335,8 +349,11 @@ jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t
 /* Reports that an entry with more than MAX_SEGMENTS segments was dropped. */
 static void explain_budget(tj_fn *f, const jit_entry *e)
 {
-	static const char turns[] = "a loop with a varying number of turns, or an attribute that grows, records a segment each time: make the value a tensor or a number";
-	static const char sizes[] = "each size that depends on data records a segment, which shares its code: nothing need be done, but tj_where() would keep the size the same";
+	static const char turns[] =
+		"a loop with a varying number of turns, or an attribute that grows, records a segment each time: make the value a tensor or a number";
+	static const char sizes[] =
+		"each size that depends on data records a segment, which shares its code: nothing need be done, but tj_where() would keep the size the "
+		"same";
 	char text[320];
 	rt_lock(&f->compile);
 	const char *site = e->sealed.n ? e->sealed.v[e->sealed.n - 1]->site : NULL;
@@ -344,7 +361,8 @@ static void explain_budget(tj_fn *f, const jit_entry *e)
 	rt_lock(&f->table_lock);
 	const char *hint = f->sized.n ? sizes : turns;
 	rt_unlock(&f->table_lock);
-	snprintf(text, sizeof text, "%s: trace %u has more than %d segments: it is dropped and will be %s again; %s", f->name, e->number, MAX_SEGMENTS, f->family ? "traced" : "compiled", hint);
+	snprintf(text, sizeof text, "%s: trace %u has more than %d segments: it is dropped and will be %s again; %s", f->name, e->number,
+	         MAX_SEGMENTS, f->family ? "traced" : "compiled", hint);
 	tj_reason r = jit_new_reason(f->name, "budget", site ? site : "?", hint, text);
 	r.trace = (int)e->number;
 	jit_reason(f, &r);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Errors: the first error of a context, with the lines that led to it; poison, the result of what failed. */
 #include "jit/claim.h"
 
@@ -65,7 +66,9 @@ tj_ctx *jit_missing(const char *site)
 {
 	const uint32_t n = jit_me ? jit_me->depth : 0;
 	tj_ctx *c = n ? (tj_ctx *)(uintptr_t)atomic_load(&jit_me->inside[n < JIT_INSIDE ? n - 1 : JIT_INSIDE - 1]) : NULL;
-	if (c) jit_error(c, site, TJ_ERR_STATE, "ctx", "choose one with tj_ctx_use()", "the context is NULL, or no context is current in this thread");
+	if (c)
+		jit_error(c, site, TJ_ERR_STATE, "ctx", "choose one with tj_ctx_use()",
+		          "the context is NULL, or no context is current in this thread");
 	return NULL;
 }
 

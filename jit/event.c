@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Events: matched against the trace, or recorded. Matching an event is its guard; it costs about one compare for each
  * operand, no lock, no allocation. */
 #include "jit/call.h"
@@ -13,7 +14,9 @@ static bool meet(jit_act *a, const jit_ext *want, tj_tensor *h)
 {
 	if (h->kind == RT_PENDING && h->seg == a->seg) return false;
 	if (want->cell != (h->kind == RT_CELL)) return false;
-	if (RT_UNLIKELY(want->content || h->flags & RT_CONSTANT || a->fn->nfreeze) && want->content != jit_content_id(a->ctx, h) && !jit_loose_content(a, want, h)) return false;
+	if (RT_UNLIKELY(want->content || h->flags & RT_CONSTANT || a->fn->nfreeze) && want->content != jit_content_id(a->ctx, h) &&
+	    !jit_loose_content(a, want, h))
+		return false;
 	if (h->kind != RT_PENDING && h->layout != want->layout) return false;
 	if (jit_find_ext(a, h) >= 0 || !jit_bind_ext(a, h, NULL)) return false;
 	return a->ext.v[a->ext.n - 1].layout == want->layout; /* the caller unbinds what did not match */
@@ -74,7 +77,8 @@ static bool draw(jit_act *a, int op)
 /* Sites are compared by address: a line of C has one string, but a line of a header has one for each object file. */
 static void note_stray(jit_act *a, const jit_node *n, const char *site)
 {
-	if (n->op < IR_OPS && ir_ops[n->op].flags & IR_FAULT && site) (void)rt_push(&a->stray, ((jit_stray){ n->seq, site })); /* out of memory: the error names the recorded line */
+	if (n->op < IR_OPS && ir_ops[n->op].flags & IR_FAULT && site)
+		(void)rt_push(&a->stray, ((jit_stray){ n->seq, site })); /* out of memory: the error names the recorded line */
 }
 
 jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
@@ -167,7 +171,8 @@ static inline __attribute__((always_inline)) bool same_operand(jit_act *a, const
 	return JIT_KIND(r) == JIT_EV ? is_event(a, h, i) : JIT_KIND(r) == JIT_EXT && same_external(a, n, i, h);
 }
 
-static inline __attribute__((always_inline)) jit_node *next_is(jit_act *a, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+static inline __attribute__((always_inline)) jit_node *next_is(jit_act *a, int op, int nsrc, tj_tensor *const *src, int nattr,
+                                                               const int64_t *attr)
 {
 	jit_node *n = atomic_load_explicit(&a->cursor->child, memory_order_acquire);
 	const struct { uint16_t op, nsrc, nattr; uint8_t mode, draws; } head = { (uint16_t)op, (uint16_t)nsrc, (uint16_t)nattr, a->mode, 0 };
@@ -232,7 +237,9 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 		jit_eager(c, site, (ir_op)op, nsrc, src, nattr, attr, 1, &r);
 		return r;
 	}
-	if (RT_UNLIKELY(a->callback.n) && ir_ops[op].flags & IR_RNG && !runs_once(a) && jit_in_callback(c, site, ir_ops[op].name, "draw the numbers before the op and pass them in: in a callback, every turn would draw the same ones"))
+	if (RT_UNLIKELY(a->callback.n) && ir_ops[op].flags & IR_RNG && !runs_once(a) &&
+	    jit_in_callback(c, site, ir_ops[op].name,
+	                    "draw the numbers before the op and pass them in: in a callback, every turn would draw the same ones"))
 		return &c->rt.poison;
 	jit_node *n = jit_step(a, site, op, nsrc, src, nattr, attr);
 	tj_tensor *t = n ? result_of(a, n) : NULL;
@@ -241,7 +248,8 @@ static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_te
 }
 
 /* The slow path: unusual operands, numbers only, random ops, a mismatch, or no running call. */
-static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr,
+                                                       const int64_t *attr)
 {
 	RT_DEFAULT_MODES;
 	JIT_CURRENT(c, site);
@@ -272,7 +280,8 @@ tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, 
 }
 
 /* ---- ops with several results: the event of the op, then an IR_get for each result that is wanted ---- */
-typedef struct several { tj_tensor *out[IR_MOST_RESULTS]; uint32_t want; int n; } several; /* want: a bit for each wanted result. out: those n results, in order */
+/* want: a bit for each wanted result. out: those n results, in order */
+typedef struct several { tj_tensor *out[IR_MOST_RESULTS]; uint32_t want; int n; } several;
 
 static several wanted(int n, tj_tensor **const *to)
 {
@@ -305,7 +314,8 @@ tj_tensor *jit_typed(jit_act *a, const char *site, const char *name, int op, int
 	return t;
 }
 
-static jit_node *record_get(jit_act *a, const char *site, int op, int which, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+static jit_node *record_get(jit_act *a, const char *site, int op, int which, int nsrc, tj_tensor *const *src, int nattr,
+                            const int64_t *attr)
 {
 	ir_meta m, in[IR_MOST_SOURCES];
 	rt_err err = { 0 };
@@ -338,7 +348,8 @@ static void run_events(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor 
 	for (int k = 0; !ok && k < s->n; k++) s->out[k] = &c->rt.poison;
 }
 
-static __attribute__((noinline)) void slow_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, several *s)
+static __attribute__((noinline)) void slow_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr,
+                                                  several *s)
 {
 	RT_DEFAULT_MODES;
 	JIT_CURRENT(c, site);
@@ -349,7 +360,8 @@ static __attribute__((noinline)) void slow_events(const char *site, int op, int 
 	if (jit_admit_all(c, site, ir_ops[op].name, nsrc, src, in) == JIT_OK) run_events(c, site, op, nsrc, in, nattr, attr, s);
 }
 
-tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n, tj_tensor **const *to)
+tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n,
+                      tj_tensor **const *to)
 {
 	tj_ctx *c = jit_thread_ctx;
 	several s = wanted(n, to);

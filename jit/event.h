@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* event: what a body asks for is matched against the trace, or recorded. */
 #ifndef TJ_JIT_EVENT_H
 #define TJ_JIT_EVENT_H
@@ -7,8 +8,10 @@
 /* event.c, record.c, exit.c */
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 /* An op with several results: returns the first. to: addresses for the n others; NULL: that result is not wanted. */
-tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n, tj_tensor **const *to);
-jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr); /* match or record; NULL on error */
+tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n,
+                      tj_tensor **const *to);
+/* match or record; NULL on error */
+jit_node *jit_step(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Side exits: why an event did not match the trace. The reason goes to the log, to the program and to tj_explain(). */
 #include "jit/call.h"
 #include "jit/event.h"
@@ -57,9 +58,12 @@ static void tell(jit_act *a, const jit_node *n, const char *site, const tj_tenso
 	if (state >= 0) at += snprintf(text + at, sizeof text - (size_t)at, " (state variable %d)", state);
 	if (w->dim >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", dim %d", w->dim);
 	bool captured = w->cause == GD_CAPTURE;
-	if (s) snprintf(text + at, sizeof text - (size_t)at, ": the size of %s at %s, which depends on data, was %s, is %s; %s", s->op, s->site ? s->site : "?", w->expected, w->found, gd_cause_hint(w->cause));
-	else snprintf(text + at, sizeof text - (size_t)at, ": %s differs%s%s: expected %s, found %s; %s", gd_cause_name(w->cause), captured ? " in " : "",
-	         captured ? gd_cause_name(w->in) : "", w->expected, w->found, gd_cause_hint(w->cause));
+	if (s)
+		snprintf(text + at, sizeof text - (size_t)at, ": the size of %s at %s, which depends on data, was %s, is %s; %s", s->op,
+		         s->site ? s->site : "?", w->expected, w->found, gd_cause_hint(w->cause));
+	else
+		snprintf(text + at, sizeof text - (size_t)at, ": %s differs%s%s: expected %s, found %s; %s", gd_cause_name(w->cause),
+		         captured ? " in " : "", captured ? gd_cause_name(w->in) : "", w->expected, w->found, gd_cause_hint(w->cause));
 	jit_reason(a->fn, &(tj_reason){ .fn = a->fn->name, .kind = gd_cause_name(w->cause), .arg = w->arg, .dim = w->dim, .event = (int)n->seq,
 	                                .expected = w->expected, .found = w->found, .site = site, .hint = gd_cause_hint(w->cause), .text = text,
 	                                .state = state, .trace = (int)a->entry->number, .segment = segment_of(n) });
@@ -146,13 +150,16 @@ static int first_difference(jit_act *a, const jit_node *n, int nsrc, tj_tensor *
 		jit_ref r = n->src[k];
 		tj_tensor *h = src[k];
 		bool number = rt_is_number(h), ok;
-		if (number) ok = JIT_KIND(r) == (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT) && (JIT_IDX(r) >= n->nnum || jit_same_number(a, JIT_IDX(r), k, h));
+		if (number)
+			ok = JIT_KIND(r) == (uint32_t)(rt_is_int_number(h) ? JIT_INT : JIT_FLOAT) &&
+			     (JIT_IDX(r) >= n->nnum || jit_same_number(a, JIT_IDX(r), k, h));
 		else if (JIT_KIND(r) == JIT_CELL) ok = JIT_IDX(r) >= a->cell.n || a->cell.v[JIT_IDX(r)] == rt_held_of(h);
 		else if (h->kind == RT_PENDING && h->seg == a->seg) ok = r == JIT_REF(JIT_EV, h->seq);
 		else {
 			gd_why w;
 			int slot = jit_find_ext(a, h);
-			ok = slot >= 0 ? r == JIT_REF(JIT_EXT, (uint32_t)slot) : JIT_KIND(r) == JIT_EXT && JIT_IDX(r) >= n->next && !compare_capture(a, n, r, h, &w);
+			ok = slot >= 0 ? r == JIT_REF(JIT_EXT, (uint32_t)slot)
+			               : JIT_KIND(r) == JIT_EXT && JIT_IDX(r) >= n->next && !compare_capture(a, n, r, h, &w);
 		}
 		if (!ok) return k;
 	}
@@ -167,7 +174,10 @@ static void explain_mode(uint8_t expected, uint8_t found, gd_why *w)
 	snprintf(w->found, sizeof w->found, "%s", cast ? jit_autocast_name(found) : found & IR_FAST ? "TJ_FAST" : "TJ_STRICT");
 }
 
-static void put_event(char *out, size_t room, int op, const char *site) { snprintf(out, room, "%s at %s", jit_event_name(op), site ? site : "?"); }
+static void put_event(char *out, size_t room, int op, const char *site)
+{
+	snprintf(out, room, "%s at %s", jit_event_name(op), site ? site : "?");
+}
 
 void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {

@@ -1,9 +1,13 @@
+/* SPDX-License-Identifier: MIT */
 /* Reports on a function: traces, guards, hits, recompiles and their reasons; dumps; counters. */
 #include "jit/ctx.h"
 #include "jit/guard.h"
 #include "jit/note.h"
 
-static unsigned long long count_of(const atomic_ullong *c) { return atomic_load_explicit((atomic_ullong *)(uintptr_t)c, memory_order_relaxed); }
+static unsigned long long count_of(const atomic_ullong *c)
+{
+	return atomic_load_explicit((atomic_ullong *)(uintptr_t)c, memory_order_relaxed);
+}
 
 /* Sums the counters. Calls with the key of the call before are not counted, to keep them fast: they are all calls minus the others. */
 static void count_calls(tj_fn *f, tj_stats *s)
@@ -58,12 +62,23 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 	rt_lock(&f->table_lock);
 	jit_counters *c = &f->count;
 	tj_stats s = {
-		.size = size, .recordings = count_of(&c->recordings),
-		.side_exits = count_of(&c->side_exits), .recomputed = count_of(&c->recomputed),
-		.failures = count_of(&c->failures), .plans = count_of(&c->plans), .kernels = count_of(&c->kernels),
-		.library_calls = count_of(&c->library_calls), .eval_steps = count_of(&c->eval_steps), .evictions = count_of(&c->evictions),
-		.code_bytes = count_of(&c->code_bytes), .trace_ms = atomic_load(&c->trace_ms), .lower_ms = atomic_load(&c->lower_ms),
-		.codegen_ms = atomic_load(&c->codegen_ms), .compiles = count_of(&c->compiles), .compiled = count_of(&c->compiled), .shared = count_of(&c->shared),
+		.size = size,
+		.recordings = count_of(&c->recordings),
+		.side_exits = count_of(&c->side_exits),
+		.recomputed = count_of(&c->recomputed),
+		.failures = count_of(&c->failures),
+		.plans = count_of(&c->plans),
+		.kernels = count_of(&c->kernels),
+		.library_calls = count_of(&c->library_calls),
+		.eval_steps = count_of(&c->eval_steps),
+		.evictions = count_of(&c->evictions),
+		.code_bytes = count_of(&c->code_bytes),
+		.trace_ms = atomic_load(&c->trace_ms),
+		.lower_ms = atomic_load(&c->lower_ms),
+		.codegen_ms = atomic_load(&c->codegen_ms),
+		.compiles = count_of(&c->compiles),
+		.compiled = count_of(&c->compiled),
+		.shared = count_of(&c->shared),
 	};
 	count_calls(f, &s);
 	s.entries = f->general.n;
@@ -141,8 +156,10 @@ static void print_lines(const char *indent, const char *text, FILE *out)
 static void print_memory(const rt_exec *x, FILE *out)
 {
 	if (!x->full.bytes) return;
-	fprintf(out, "        memory: at most %zu bytes of temporaries at once, in step %s; kept %u values over it, %zu bytes; computed %u values again\n", x->full.bytes, x->full.step,
-	        x->full.kept, x->full.kept_bytes, x->recomputed);
+	fprintf(out,
+	        "        memory: at most %zu bytes of temporaries at once, in step %s; kept %u values over it, %zu bytes; computed %u values "
+	        "again\n",
+	        x->full.bytes, x->full.step, x->full.kept, x->full.kept_bytes, x->recomputed);
 }
 
 static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
@@ -151,12 +168,17 @@ static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
 	const jit_plan *p = atomic_load(&((jit_segment *)(uintptr_t)s)->plan);
 	const rt_exec *x = p->exec;
 	rt_text t = { 0 };
-	fprintf(out, "    segment %u: %u events, ends in %s at %s; %u runs", s->number, b->seq, jit_event_name(b->op), b->site ? b->site : "?", atomic_load(&s->hits));
-	if (x) fprintf(out, "; %u kernels, %u library calls, %u evaluator steps, %zu bytes of code, arena %zu bytes", x->kernels, x->library_calls, x->eval_steps, x->code_bytes, x->arena_bytes[TJ_CPU]);
+	fprintf(out, "    segment %u: %u events, ends in %s at %s; %u runs", s->number, b->seq, jit_event_name(b->op),
+	        b->site ? b->site : "?", atomic_load(&s->hits));
+	if (x)
+		fprintf(out, "; %u kernels, %u library calls, %u evaluator steps, %zu bytes of code, arena %zu bytes", x->kernels,
+		        x->library_calls, x->eval_steps, x->code_bytes, x->arena_bytes[TJ_CPU]);
 	if (x && x->packed_bytes) fprintf(out, ", %zu of constants in panels", x->packed_bytes);
 	for (int d = TJ_CPU + 1; x && d < RT_DEVICES; d++)
 		if (x->arena_bytes[d]) fprintf(out, ", %zu on %s", x->arena_bytes[d], rt_device_name(d));
-	if (x && x->replays) fprintf(out, "; %llu rows of kernels ran as a CUDA graph", (unsigned long long)__atomic_load_n(&x->replays, __ATOMIC_RELAXED));
+	if (x && x->replays)
+		fprintf(out, "; %llu rows of kernels ran as a CUDA graph",
+		        (unsigned long long)__atomic_load_n(&x->replays, __ATOMIC_RELAXED));
 	if (atomic_load(&s->misses)) fprintf(out, "; recomputed %u times for values read later", atomic_load(&s->misses));
 	fputc('\n', out);
 	if (x) print_memory(x, out);
@@ -208,7 +230,9 @@ static void print_general(tj_fn *f, const jit_general *g, FILE *out)
 	unsigned long long hits = 0;
 	rt_text t = { 0 };
 	gd_put_general(&t, &g->sig, g->moved, f->spec);
-	if (g->made > 1) fprintf(out, "  signature %u: %s; %u sizes, which share code where the form of a kernel is the same\n", g->number, rt_str(&t), g->made);
+	if (g->made > 1)
+		fprintf(out, "  signature %u: %s; %u sizes, which share code where the form of a kernel is the same\n", g->number,
+		        rt_str(&t), g->made);
 	rt_text_free(&t);
 	for (uint32_t i = 0; i < f->entry.n; i++) {
 		const jit_entry *e = f->entry.v[i];
@@ -225,23 +249,33 @@ static void print_totals(tj_fn *f, const tj_stats *s, FILE *out)
 	const char *why;
 	const rt_device *d = rt_device_at(f->engine->device);
 	const lo_backend *there = d && d->target ? d->target->find(f->engine->backend_name, &why) : NULL;
-	fprintf(out, "%s (%s): %llu calls, %llu hits, %llu recordings, %llu side exits, %llu failures, %llu evictions\n", f->name, f->site ? f->site : "?",
-	        (unsigned long long)s->calls, (unsigned long long)s->hits, (unsigned long long)s->recordings, (unsigned long long)s->side_exits,
-	        (unsigned long long)s->failures, (unsigned long long)s->evictions);
-	fprintf(out, "  calls found their trace: %llu the same one as the call before, %llu by a key of their context, %llu by a key of another context, %llu with a new signature, %llu nested\n",
-	        (unsigned long long)s->hits_last, (unsigned long long)s->hits_key, (unsigned long long)s->hits_table, (unsigned long long)s->signatures,
-	        (unsigned long long)s->nested);
-	fprintf(out, "  %llu plans, %llu kernels (%llu compiled, %llu shared), %llu library calls, %llu evaluator steps, %llu bytes of code; tracing %.2f ms, lowering %.2f ms, code generation %.2f ms\n",
-	        (unsigned long long)s->plans, (unsigned long long)s->kernels, (unsigned long long)s->compiled, (unsigned long long)s->shared, (unsigned long long)s->library_calls, (unsigned long long)s->eval_steps,
+	fprintf(out, "%s (%s): %llu calls, %llu hits, %llu recordings, %llu side exits, %llu failures, %llu evictions\n", f->name,
+	        f->site ? f->site : "?", (unsigned long long)s->calls, (unsigned long long)s->hits, (unsigned long long)s->recordings,
+	        (unsigned long long)s->side_exits, (unsigned long long)s->failures, (unsigned long long)s->evictions);
+	fprintf(out,
+	        "  calls found their trace: %llu the same one as the call before, %llu by a key of their context, %llu by a key of another "
+	        "context, %llu with a new signature, %llu nested\n",
+	        (unsigned long long)s->hits_last, (unsigned long long)s->hits_key, (unsigned long long)s->hits_table,
+	        (unsigned long long)s->signatures, (unsigned long long)s->nested);
+	fprintf(out,
+	        "  %llu plans, %llu kernels (%llu compiled, %llu shared), %llu library calls, %llu evaluator steps, %llu bytes of code; tracing "
+	        "%.2f ms, lowering %.2f ms, code generation %.2f ms\n",
+	        (unsigned long long)s->plans, (unsigned long long)s->kernels, (unsigned long long)s->compiled,
+	        (unsigned long long)s->shared, (unsigned long long)s->library_calls, (unsigned long long)s->eval_steps,
 	        (unsigned long long)s->code_bytes, s->trace_ms, s->lower_ms, s->codegen_ms);
-	if (b) fprintf(out, "  back end: %s, %d-bit vectors; a team of %d%s%s%s%s\n", b->name, b->width ? b->width() : 0, rt_team_size(f->engine->rt.team),
-	               there ? "; of " : "", there ? rt_device_name(f->engine->device) : "", there ? ": " : "", there ? there->name : "");
+	if (b)
+		fprintf(out, "  back end: %s, %d-bit vectors; a team of %d%s%s%s%s\n", b->name, b->width ? b->width() : 0,
+		        rt_team_size(f->engine->rt.team), there ? "; of " : "", there ? rt_device_name(f->engine->device) : "",
+		        there ? ": " : "", there ? there->name : "");
 	else fprintf(out, "  back end: the evaluator (%s)\n", strcmp(f->engine->backend_name, "eval") ? "tj_backends() says why" : "as requested");
 	if (jit_mode(f, 0) & JIT_AUTOCAST) fprintf(out, "  autocast: %s\n", jit_autocast_name(jit_mode(f, 0)));
-	if (f->engine->timed) fprintf(out, "  guards: %.1f ns to compare a key, %.1f ns for an event with the body's own code\n", s->check_ns, s->event_ns);
+	if (f->engine->timed)
+		fprintf(out, "  guards: %.1f ns to compare a key, %.1f ns for an event with the body's own code\n", s->check_ns,
+		        s->event_ns);
 	if (f->opts.mode == TJ_DIRECT)
-		fprintf(out, "  direct mode%s: %llu calls skipped the body, %llu ran it to compare; %u state variables\n", atomic_load(&f->follow) ? ", back to verify" : "",
-		        (unsigned long long)s->direct, (unsigned long long)s->audits, f->nstate);
+		fprintf(out, "  direct mode%s: %llu calls skipped the body, %llu ran it to compare; %u state variables\n",
+		        atomic_load(&f->follow) ? ", back to verify" : "", (unsigned long long)s->direct, (unsigned long long)s->audits,
+		        f->nstate);
 }
 
 void tj_explain(tj_fn *f, FILE *out)
@@ -284,9 +318,13 @@ static void dump_segment(tj_fn *f, const jit_entry *e, const jit_node *b, tj_dum
 {
 	const jit_plan *p = atomic_load(&b->segment->plan);
 	char nth[16] = "";
-	const char *comment = what == TJ_DUMP_DOT || what == TJ_DUMP_FUSION_DOT ? "//" : what != TJ_DUMP_CODE ? "#" : p->exec && p->exec->devices ? "//" : ";";
+	const char *comment = what == TJ_DUMP_DOT || what == TJ_DUMP_FUSION_DOT ? "//"
+	                      : what != TJ_DUMP_CODE                            ? "#"
+	                      : p->exec && p->exec->devices                     ? "//"
+	                                                                        : ";";
 	if (e->nth) snprintf(nth, sizeof nth, ".%u", e->nth);
-	fprintf(out, "%s %s, trace %u%s, segment %u: up to %s at %s\n", comment, f->name, e->number, nth, b->segment->number, jit_event_name(b->op), b->site ? b->site : "?");
+	fprintf(out, "%s %s, trace %u%s, segment %u: up to %s at %s\n", comment, f->name, e->number, nth, b->segment->number,
+	        jit_event_name(b->op), b->site ? b->site : "?");
 	if (what == TJ_DUMP_TRACE) dump_trace(b, out);
 	else {
 		rt_text t = { 0 };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Externals and numbers of the running segment: bound to slots, and found again by handle. */
 #include "jit/call.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Compiled functions: making and freeing them. */
 #include "jit/call.h"
 #include "jit/guard.h"
@@ -93,7 +94,8 @@ static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, con
 {
 	tj_fn *f = rt_calloc(sizeof *f);
 	bool shares = o->dynamic != TJ_DYNAMIC_OFF;
-	if (!f || !(f->name = copy_name(o->name)) || !copy_vars(f, o) || !copy_passes(f, o) || !copy_hooks(f, o) || (shares && !(f->family = lo_family_new())) || !(f->shelf = lo_shelf_new())) {
+	if (!f || !(f->name = copy_name(o->name)) || !copy_vars(f, o) || !copy_passes(f, o) || !copy_hooks(f, o) ||
+	    (shares && !(f->family = lo_family_new())) || !(f->shelf = lo_shelf_new())) {
 		free_fn(f);
 		return NULL;
 	}
@@ -136,7 +138,8 @@ static const char *mistake(const tj_compile_opts *o, tj_body *body, const char *
 	if ((unsigned)o->int_div_zero > TJ_ZERO) return ".int_div_zero is not a tj_int_div_zero";
 	if ((unsigned)o->dynamic > TJ_DYNAMIC_ON) return ".dynamic is not a tj_dynamic";
 	*hint = "leave it out to inherit that of the caller";
-	if (o->autocast != TJ_BOOL && o->autocast != TJ_F16 && o->autocast != TJ_BF16 && o->autocast != TJ_F32) return ".autocast is not TJ_BF16, TJ_F16 or TJ_F32 (none)";
+	if (o->autocast != TJ_BOOL && o->autocast != TJ_F16 && o->autocast != TJ_BF16 && o->autocast != TJ_F32)
+		return ".autocast is not TJ_BF16, TJ_F16 or TJ_F32 (none)";
 	*hint = "0 means 64";
 	if (o->max_entries < 0) return ".max_entries is negative";
 	*hint = "list addresses of variables: TJ_VARS(&w, &b)";
@@ -153,7 +156,8 @@ tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, con
 	if (!c || jit_refuses(c, site, "compile")) return NULL;
 	if (jit_odd_size(o.size)) return jit_error(c, site, TJ_ERR_ARG, "compile", JIT_SIZES, o.size), NULL;
 	if (opts && opts->size && opts->size < offsetof(tj_compile_opts, mode)) {
-		jit_error(c, site, TJ_ERR_ARG, "compile", "make the options with TJ_OPTS(tj_compile_opts, ...)", ".size is %zu, too small to hold .nout", opts->size);
+		jit_error(c, site, TJ_ERR_ARG, "compile", "make the options with TJ_OPTS(tj_compile_opts, ...)",
+		          ".size is %zu, too small to hold .nout", opts->size);
 		return NULL;
 	}
 	const char *wrong = mistake(&o, body, &hint);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fn: compiled functions, and their entries: the signatures that they were called with. */
 #ifndef TJ_JIT_FN_H
 #define TJ_JIT_FN_H
@@ -33,7 +34,10 @@ typedef struct jit_entry {   /* one signature, sizes included */
 } jit_entry;
 
 /* Each context has its own counters (jit_memo), without contention. When a context ends, its counts are added to those of the function. */
-#define JIT_MEMO_COUNTERS(X) X(calls) X(hits) X(boundaries) X(direct) X(audits) X(met) X(keyed) X(fresh) X(nested) X(refused) X(faults) X(checks) X(check_ps) X(events) X(event_ps)
+#define JIT_MEMO_COUNTERS(X) \
+	X(calls) \
+	X(hits) X(boundaries) X(direct) X(audits) X(met) X(keyed) X(fresh) X(nested) X(refused) X(faults) X(checks) X(check_ps) X(events) \
+		X(event_ps)
 typedef struct jit_counters {
 #define X(what) atomic_ullong what;
 	JIT_MEMO_COUNTERS(X)

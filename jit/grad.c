@@ -1,10 +1,11 @@
-/* tj_grad: a GRAD event, then an IR_get for each gradient. compile.c expands it when the segment becomes a graph (ir/grad.c). tj_jvp: the same with
- * JVP, and one IR_get.
+/* SPDX-License-Identifier: MIT */
+/* tj_grad: a GRAD event, then an IR_get for each gradient. compile.c expands it when the segment becomes a graph (ir/grad.c). tj_jvp: the
+ * same with JVP, and one IR_get.
  *
  *   matmul .. cross_entropy | GRAD y, wrt... | get get ...
  *
- * The graph of a segment has only what was computed since the last boundary. Where the gradient goes through values of earlier segments, earlier.c
- * puts these into the trace before the request. */
+ * The graph of a segment has only what was computed since the last boundary. Where the gradient goes through values of earlier segments,
+ * earlier.c puts these into the trace before the request. */
 #include "jit/earlier.h"
 #include "jit/callback.h"
 #include "jit/event.h"
@@ -46,7 +47,9 @@ static bool same_handle(const request *q, int i)
 	for (uint32_t k = 0; k < q->a->ext.n; k++) {
 		const jit_bound *x = &q->a->ext.v[k];
 		if (!x->pending || x->seg != (*w)->seg || x->seq != (*w)->seq) continue;
-		if (met) return fail(q, TJ_ERR_STATE, "use one of them in the body", "tensor %d of those asked for is used through several handles since it was computed", i);
+		if (met)
+			return fail(q, TJ_ERR_STATE, "use one of them in the body",
+			            "tensor %d of those asked for is used through several handles since it was computed", i);
 		met = x->h;
 	}
 	if (met) *w = met;
@@ -76,7 +79,8 @@ static bool in_region(const request *q)
 	return any;
 }
 
-/* Notes the slots of the running segment that y is computed from. What a callback is given counts as computed from all that was before it. */
+/* Notes the slots of the running segment that y is computed from. What a callback is given counts as computed from all that was before it.
+ */
 static void mark_slots(const request *q, bool *need, bool *slot)
 {
 	for (const jit_node *n = q->a->cursor; n->parent; n = n->parent) {
@@ -88,8 +92,8 @@ static void mark_slots(const request *q, bool *need, bool *slot)
 	}
 }
 
-/* A region does not reach into earlier segments: there must be no value of one beside w from which y is computed. Other ways are found when the segment
- * becomes a graph (compile.c). */
+/* A region does not reach into earlier segments: there must be no value of one beside w from which y is computed. Other ways are found when
+ * the segment becomes a graph (compile.c). */
 static bool apart(const request *q, int i)
 {
 	const tj_tensor *w = q->src[q->first + i], *y = q->src[0];
@@ -102,9 +106,14 @@ static bool apart(const request *q, int i)
 	if (y->kind == RT_PENDING && y->seg == a->seg) need[y->seq] = true;
 	else other = y != w;
 	mark_slots(q, need, slot);
-	for (uint32_t k = 0; k < a->ext.n; k++) other |= slot[k] && a->ext.v[k].pending && a->ext.v[k].h != w && rt_is_float((tj_dtype)a->ext.v[k].layout->dtype);
+	for (uint32_t k = 0; k < a->ext.n; k++)
+		other |= slot[k] && a->ext.v[k].pending && a->ext.v[k].h != w && rt_is_float((tj_dtype)a->ext.v[k].layout->dtype);
 	if (!other) return true;
-	return fail(q, TJ_ERR_STATE, "ask outside of tj_cond(), tj_while() and tj_scan(), or pass the tensor to the callback", "C has read a value since tensor %d of those asked for was made, and the value is computed from others of that time: a callback has no gradient by it", i);
+	return fail(
+		q, TJ_ERR_STATE, "ask outside of tj_cond(), tj_while() and tj_scan(), or pass the tensor to the callback",
+		"C has read a value since tensor %d of those asked for was made, and the value is computed from others of that time: a callback has no "
+		"gradient by it",
+		i);
 }
 
 static bool all_apart(const request *q)
@@ -118,7 +127,13 @@ static bool all_apart(const request *q)
 static bool visible(const request *q)
 {
 	if (in_region(q)) return all_apart(q);
-	const jit_ask ask = { .site = q->site, .name = q->name, .y = q->src[0], .n = q->n, .asked = q->asked, .wanted = q->src + q->first, .zeros = q->zeros };
+	const jit_ask ask = { .site = q->site,
+		              .name = q->name,
+		              .y = q->src[0],
+		              .n = q->n,
+		              .asked = q->asked,
+		              .wanted = q->src + q->first,
+		              .zeros = q->zeros };
 	for (int i = 0; q->a->done.n && i < q->n; i++)
 		if (!same_handle(q, i)) return false;
 	return jit_across(q->a, &ask);
@@ -147,7 +162,8 @@ static bool is_current(const request *q, int i)
 	if (cell == now || cell->kind != RT_CELL || jit_find_ext(q->a, cell) < 0 || y->kind != RT_PENDING || y->seg != q->a->seg) return true;
 	const jit_node *n = assigned_by(q, cell);
 	if (!n || n->seq < y->seq || (now->kind == RT_PENDING && now->seg == q->a->seg && uses(q, now->seq))) return true;
-	return fail(q, TJ_ERR_STATE, "ask for the gradient first, then assign", "tensor %d of those asked for is a cell that was read, and then assigned at %s", i, n->site ? n->site : "?");
+	return fail(q, TJ_ERR_STATE, "ask for the gradient first, then assign",
+	            "tensor %d of those asked for is a cell that was read, and then assigned at %s", i, n->site ? n->site : "?");
 }
 
 static bool same_type(const tj_tensor *a, const tj_tensor *b)
@@ -166,14 +182,17 @@ static bool check(const request *q, bool reverse, bool cotangent)
 	put_type(type, sizeof type, y);
 	if (!is_float(y)) return fail(q, TJ_ERR_DTYPE, "tj_cast() gives a float", "the value has no gradient: it is %s", type);
 	if (reverse && !cotangent && y->layout->numel != 1)
-		return fail(q, TJ_ERR_SHAPE, "reduce it to one element, as a loss is, or set .cotangent", "the value is %s, and there is no cotangent", type);
+		return fail(q, TJ_ERR_SHAPE, "reduce it to one element, as a loss is, or set .cotangent",
+		            "the value is %s, and there is no cotangent", type);
 	if (cotangent && (jit_is_number(ct) || !same_type(ct, y))) {
 		put_type(other, sizeof other, ct);
 		return fail(q, TJ_ERR_SHAPE, "a cotangent has the dtype and the shape of the value", "the value is %s, the cotangent %s", type, other);
 	}
 	for (int i = 0; i < q->n; i++) {
 		put_type(other, sizeof other, q->src[q->first + i]);
-		if (!is_float(q->src[q->first + i])) return fail(q, TJ_ERR_DTYPE, "only tensors of floats have gradients", "tensor %d of those asked for is %s", i, other);
+		if (!is_float(q->src[q->first + i]))
+			return fail(q, TJ_ERR_DTYPE, "only tensors of floats have gradients", "tensor %d of those asked for is %s", i,
+			            other);
 		if (!is_current(q, i)) return false;
 	}
 	return visible(q);
@@ -203,7 +222,8 @@ static bool admit(request *q, int before, tj_tensor *const *first, tj_list after
 static bool trace(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts *o)
 {
 	int nsrc;
-	if (!admit(q, o->cotangent ? 2 : 1, (tj_tensor *[]){ y, o->cotangent }, NULL, &nsrc) || !check(q, true, o->cotangent != NULL)) return false;
+	if (!admit(q, o->cotangent ? 2 : 1, (tj_tensor *[]){ y, o->cotangent }, NULL, &nsrc) || !check(q, true, o->cotangent != NULL))
+		return false;
 	const int64_t attr[] = { o->cotangent != NULL, o->unused == TJ_UNUSED_ZEROS };
 	if (!jit_step(q->a, q->site, JIT_GRAD, nsrc, q->src, 2, attr)) return false;
 	for (int i = 0; i < q->n; i++)
@@ -214,7 +234,8 @@ static bool trace(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts
 		if (own && !jit_is_number(own) && own->layout && !same_type(own, grad[i])) {
 			put_type(type, sizeof type, own);
 			put_type(other, sizeof other, grad[i]);
-			return fail(q, TJ_ERR_SHAPE, "it has the dtype, the shape and the device of the gradient", ".add_to %d is %s, the gradient %s", i, type, other);
+			return fail(q, TJ_ERR_SHAPE, "it has the dtype, the shape and the device of the gradient",
+			            ".add_to %d is %s, the gradient %s", i, type, other);
 		}
 		tj_tensor *sum[] = { o->add_to[i], grad[i] };
 		if ((grad[i] = jit_event(q->site, IR_add, 2, sum, 0, NULL))->kind == RT_POISON) return false;
@@ -225,9 +246,14 @@ static bool trace(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts
 /* Where, and for what, both calls may be made. */
 static bool allowed(const request *q)
 {
-	if (!q->a) return fail(q, TJ_ERR_STATE, "compile the function that computes the value, and ask in its body; or put both between tj_trace_begin() and tj_trace_end()", "gradients are for values that the body of a compiled function computes");
+	if (!q->a)
+		return fail(
+			q, TJ_ERR_STATE,
+			"compile the function that computes the value, and ask in its body; or put both between tj_trace_begin() and tj_trace_end()",
+			"gradients are for values that the body of a compiled function computes");
 	if (!q->asked) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b)", "the list of tensors is NULL");
-	if (q->n < 1 || q->n > UINT16_MAX / 4) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b) ends the list by itself", q->n ? "the list has no end" : "the list is empty");
+	if (q->n < 1 || q->n > UINT16_MAX / 4)
+		return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b) ends the list by itself", q->n ? "the list has no end" : "the list is empty");
 	return !q->a->failed;
 }
 
@@ -236,7 +262,9 @@ static bool ask(request *q, tj_tensor **grad, tj_tensor *y, const tj_grad_opts *
 	if (!allowed(q)) return false;
 	if (jit_odd_size(o->size)) return fail(q, TJ_ERR_ARG, JIT_SIZES, o->size);
 	if (!grad) return fail(q, TJ_ERR_ARG, "TJ_LIST(w, b)", "the array for the gradients is NULL");
-	if (o->add_to && jit_length(o->add_to) != q->n) return fail(q, TJ_ERR_ARG, "one for each gradient", ".add_to has %d tensors, but %d were asked for", jit_length(o->add_to), q->n);
+	if (o->add_to && jit_length(o->add_to) != q->n)
+		return fail(q, TJ_ERR_ARG, "one for each gradient", ".add_to has %d tensors, but %d were asked for", jit_length(o->add_to),
+		            q->n);
 	return trace(q, grad, y, o);
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Guards one by one, for tj_explain() and .guard_filter; dropped guards, and the audit of them.
  *
  * Whether a guard was dropped is looked up only when it fails, so that a match costs nothing more. Dropped guards of an event
@@ -35,14 +36,16 @@ void jit_each_entry_guard(tj_fn *f, const jit_entry *e, jit_see_guard *see, void
 		if (!e->sig.arg[i].content && !asked_dropped(f, i)) continue;
 		bool dropped = asked_dropped(f, i);
 		rt_putf(&t, "argument %u is constant #%llu", i, dropped ? atomic_load(&f->asked[i].first) : (unsigned long long)e->sig.arg[i].content);
-		show(f, (tj_guard){ .kind = "constant", .arg = (int)i, .dim = -1, .event = -1, .site = f->site, .droppable = true }, &t, dropped, see, self);
+		show(f, (tj_guard){ .kind = "constant", .arg = (int)i, .dim = -1, .event = -1, .site = f->site, .droppable = true }, &t,
+		     dropped, see, self);
 	}
 	for (uint32_t i = 0, k = 0; i < e->sig.nint; i++, k++) {
 		while (e->sig.nfloat >> k & 1) k++;
 		uint32_t place = (uint32_t)f->opts.nin + f->nstate + k;
 		bool dropped = asked_dropped(f, place);
 		rt_putf(&t, "int scalar %u is %lld", k, dropped ? (long long)atomic_load(&f->asked[place].first) : (long long)e->sig.ints[i]);
-		show(f, (tj_guard){ .kind = "scalar", .arg = (int)k, .dim = -1, .event = -1, .site = f->site, .droppable = true }, &t, dropped, see, self);
+		show(f, (tj_guard){ .kind = "scalar", .arg = (int)k, .dim = -1, .event = -1, .site = f->site, .droppable = true }, &t,
+		     dropped, see, self);
 	}
 	rt_text_free(&t);
 }
@@ -68,7 +71,8 @@ static void each_met(tj_fn *f, const jit_node *n, rt_text *t, jit_see_guard *see
 		if (!m->content) continue;
 		put_event(n, t);
 		rt_putf(t, " meets constant #%llu", (unsigned long long)m->content);
-		show(f, (tj_guard){ .kind = "constant", .arg = k, .dim = -1, .event = (int)n->seq, .site = n->site, .droppable = true }, t, m->loose, see, self);
+		show(f, (tj_guard){ .kind = "constant", .arg = k, .dim = -1, .event = (int)n->seq, .site = n->site, .droppable = true }, t,
+		     m->loose, see, self);
 	}
 }
 
@@ -79,7 +83,8 @@ void jit_each_node_guard(tj_fn *f, const jit_node *n, jit_see_guard *see, void *
 {
 	rt_text t = { 0 };
 	each_met(f, n, &t, see, self);
-	/* Guards of IR_cond, IR_while, IR_scan are shown, but cannot be dropped. PARAM and IR_get have none: their types follow from other guards. */
+	/* Guards of IR_cond, IR_while, IR_scan are shown, but cannot be dropped. PARAM and IR_get have none: their types follow from other
+	 * guards. */
 	const bool op = n->op < IR_OPS;
 	const uint8_t other = op && ir_has_mode(n->op) ? n->mode ^ jit_mode(f, 0) : 0;
 	if (other & IR_FAST) {
@@ -95,15 +100,22 @@ void jit_each_node_guard(tj_fn *f, const jit_node *n, jit_see_guard *see, void *
 	for (int k = 0; k < n->nattr && (op || ir_is_flow(n->op)); k++) {
 		put_event(n, &t);
 		rt_putf(&t, ": attribute %d is %lld", k, (long long)n->attr[k]);
-		show(f, (tj_guard){ .kind = "attribute", .arg = -1, .dim = k, .event = (int)n->seq, .site = n->site, .droppable = op && k < JIT_LOOSE_ATTRS && !is_dtype(n, k) }, &t,
-		     k < JIT_LOOSE_ATTRS && n->loose >> k & 1, see, self);
+		show(f,
+		     (tj_guard){ .kind = "attribute",
+		                 .arg = -1,
+		                 .dim = k,
+		                 .event = (int)n->seq,
+		                 .site = n->site,
+		                 .droppable = op && k < JIT_LOOSE_ATTRS && !is_dtype(n, k) },
+		     &t, k < JIT_LOOSE_ATTRS && n->loose >> k & 1, see, self);
 	}
 	for (int k = 0; k < n->nsrc; k++) {
 		bool number = JIT_KIND(n->src[k]) == JIT_FLOAT || JIT_KIND(n->src[k]) == JIT_INT;
 		if (!number || JIT_IDX(n->src[k]) >= n->nnum) continue;
 		put_event(n, &t);
 		rt_putf(&t, ": operand %d equals number %u of the segment", k, JIT_IDX(n->src[k]));
-		show(f, (tj_guard){ .kind = "numbers", .arg = k, .dim = -1, .event = (int)n->seq, .site = n->site, .droppable = true }, &t, n->loose & JIT_LOOSE_NUMBERS, see, self);
+		show(f, (tj_guard){ .kind = "numbers", .arg = k, .dim = -1, .event = (int)n->seq, .site = n->site, .droppable = true }, &t,
+		     n->loose & JIT_LOOSE_NUMBERS, see, self);
 	}
 	rt_text_free(&t);
 }
@@ -173,12 +185,15 @@ static bool drops(tj_fn *f, uint32_t place, uint64_t value, tj_guard g, const ch
 
 bool jit_drops_content(tj_fn *f, uint32_t place, uint64_t content, const char *site)
 {
-	return f->asked && content && drops(f, place, content, (tj_guard){ .kind = "constant", .site = site ? site : f->site }, "argument %d is constant #%lld", (int)place);
+	return f->asked && content &&
+	       drops(f, place, content, (tj_guard){ .kind = "constant", .site = site ? site : f->site }, "argument %d is constant #%lld",
+	             (int)place);
 }
 
 bool jit_drops_scalar(tj_fn *f, uint32_t k, int64_t value)
 {
-	return f->asked && drops(f, (uint32_t)f->opts.nin + f->nstate + k, (uint64_t)value, (tj_guard){ .kind = "scalar", .site = f->site }, "int scalar %d is %lld", (int)k);
+	return f->asked && drops(f, (uint32_t)f->opts.nin + f->nstate + k, (uint64_t)value, (tj_guard){ .kind = "scalar", .site = f->site },
+	                         "int scalar %d is %lld", (int)k);
 }
 
 /* ---- audit ---- */
@@ -189,7 +204,8 @@ static void tell(tj_fn *f, tj_reason r, const char *what)
 	r.kind = "unguarded";
 	r.hint = "keep this guard in .guard_filter, or keep the value the same";
 	r.state = r.trace = r.segment = -1;
-	snprintf(text, sizeof text, "%s: a guard that was dropped would have failed: %s was %s, is %s; %s", f->name, what, r.expected, r.found, r.hint);
+	snprintf(text, sizeof text, "%s: a guard that was dropped would have failed: %s was %s, is %s; %s", f->name, what, r.expected,
+	         r.found, r.hint);
 	r.text = text;
 	jit_reason(f, &r);
 }
@@ -225,7 +241,10 @@ static void tell_node(const jit_act *a, const jit_node *n, int arg, int dim, con
 	if (__atomic_fetch_or(mark, JIT_LOOSE_TOLD, __ATOMIC_RELAXED) & JIT_LOOSE_TOLD) return;
 	char all[256];
 	snprintf(all, sizeof all, "%s of %s at %s", what, jit_event_name(n->op), n->site ? n->site : "?");
-	tell(f, (tj_reason){ .arg = arg, .dim = dim, .event = (int)n->seq, .expected = expected, .found = found, .site = n->site ? n->site : "?" }, all);
+	tell(f,
+	     (tj_reason){
+		     .arg = arg, .dim = dim, .event = (int)n->seq, .expected = expected, .found = found, .site = n->site ? n->site : "?" },
+	     all);
 }
 
 bool jit_loose_attr(const jit_node *n, int k, int64_t found)

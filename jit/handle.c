@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles: checking operands, handles of values, properties of tensors. */
 #include "jit/call.h"
 #include "jit/handle.h"
@@ -13,7 +14,9 @@ static tj_tensor *bad(tj_ctx *c, const char *site, const char *op, int k, tj_sta
 static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_tensor *t)
 {
 	jit_act *a = c->active ? &c->act : NULL;
-	if (!t) return bad(c, site, op, k, TJ_ERR_ARG, "a tensor was not set, tj_compile() or tj_param() failed before, or 0 stands where a tensor should", "is NULL");
+	if (!t)
+		return bad(c, site, op, k, TJ_ERR_ARG,
+		           "a tensor was not set, tj_compile() or tj_param() failed before, or 0 stands where a tensor should", "is NULL");
 	if (t == TJ_END) return bad(c, site, op, k, TJ_ERR_ARG, NULL, "is TJ_END");
 	if (rt_is_number(t)) return t;
 	if (t->kind == RT_POISON) return &c->rt.poison;
@@ -21,10 +24,13 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 		if (a && a->learn) a->learn->src.v[k] = t->seq;
 		return (tj_tensor *)(uintptr_t)t->seg;
 	}
-	if (t->kind == RT_DEAD) return bad(c, site, op, k, TJ_ERR_DEAD, "keep it with tj_escape() or tj_retain()", "was used after its scope was popped");
-	if (t->engine != &c->engine->rt) return bad(c, site, op, k, TJ_ERR_FOREIGN, "copy it with tj_data() and tj_from_data()", "belongs to another engine");
+	if (t->kind == RT_DEAD)
+		return bad(c, site, op, k, TJ_ERR_DEAD, "keep it with tj_escape() or tj_retain()", "was used after its scope was popped");
+	if (t->engine != &c->engine->rt)
+		return bad(c, site, op, k, TJ_ERR_FOREIGN, "copy it with tj_data() and tj_from_data()", "belongs to another engine");
 	if (t->ctx && t->ctx != c)
-		return bad(c, site, op, k, TJ_ERR_FOREIGN, "keep it with tj_retain(): retained tensors belong to the engine", "is a temporary of another context");
+		return bad(c, site, op, k, TJ_ERR_FOREIGN, "keep it with tj_retain(): retained tensors belong to the engine",
+		           "is a temporary of another context");
 	if (t->kind == RT_PENDING && (!a || t->seg < a->serial))
 		return bad(c, site, op, k, TJ_ERR_DEAD, "return it in out[], or keep it with tj_retain()", "is a temporary of a call that has ended");
 	if (t->kind == RT_PENDING && a->closed.n && t->seg == a->seg && jit_closed(a, t->seq))
@@ -71,7 +77,8 @@ ir_meta jit_layout_meta(const rt_layout *l)
 
 bool jit_same_type(const ir_meta *x, const ir_meta *y)
 {
-	return x->dtype == y->dtype && x->device == y->device && x->rank == y->rank && (!x->rank || !memcmp(x->dim, y->dim, x->rank * sizeof *x->dim));
+	return x->dtype == y->dtype && x->device == y->device && x->rank == y->rank &&
+	       (!x->rank || !memcmp(x->dim, y->dim, x->rank * sizeof *x->dim));
 }
 
 void jit_put_type(char *out, size_t room, const ir_meta *m)

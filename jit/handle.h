@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* handle: operands that come in, handles that go out. */
 #ifndef TJ_JIT_HANDLE_H
 #define TJ_JIT_HANDLE_H
@@ -13,7 +14,8 @@ ir_meta jit_meta(const tj_tensor *t);
 ir_meta jit_layout_meta(const rt_layout *l);
 bool jit_same_type(const ir_meta *x, const ir_meta *y); /* dtype, device and sizes */
 void jit_put_type(char *out, size_t room, const ir_meta *m); /* for messages */
-tj_tensor *jit_fill_value(tj_tensor *t, const rt_layout *layout, rt_buffer *buf, void *data); /* t: a raw handle. Takes over the references */
+/* t: a raw handle. Takes over the references */
+tj_tensor *jit_fill_value(tj_tensor *t, const rt_layout *layout, rt_buffer *buf, void *data);
 tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data); /* takes over the references */
 tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second handle of the same value, in scope s; NULL: out of memory */
 
@@ -26,10 +28,12 @@ typedef enum jit_zero_div { JIT_ZERO_DIV_ERROR, JIT_ZERO_DIV_0, JIT_ZERO_DIV_LAT
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, jit_zero_div z);
 
 /* scope.c */
-void jit_leaves_trace(jit_act *a, const char *what, const char *site); /* `what` has an effect beyond the call, so that direct mode cannot run it; a may be NULL */
+/* `what` has an effect beyond the call, so that direct mode cannot run it; a may be NULL */
+void jit_leaves_trace(jit_act *a, const char *what, const char *site);
 
 /* constant.c */
-/* Never 0. Equal ids mean equal dtype, sizes and bytes. Equal contents get equal ids until the table is full (4,096 constants) and cleared. */
+/* Never 0. Equal ids mean equal dtype, sizes and bytes. Equal contents get equal ids until the table is full (4,096 constants) and cleared.
+ */
 uint64_t jit_constant_id(jit_engine *e, const rt_layout *l, const void *data);
 void jit_constants_free(jit_engine *e);
 

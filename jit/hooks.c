@@ -1,5 +1,6 @@
-/* hooks: what sees or changes a gradient on its way back. tj_grad_hook() is a tj_custom_grad() of the identity. tj_grad_name() notes a value under a name for the
- * running call, and gives it the hooks that the function has for this name; without one it is no event. */
+/* SPDX-License-Identifier: MIT */
+/* hooks: what sees or changes a gradient on its way back. tj_grad_hook() is a tj_custom_grad() of the identity. tj_grad_name() notes a
+ * value under a name for the running call, and gives it the hooks that the function has for this name; without one it is no event. */
 #include "jit/call.h"
 #include "jit/handle.h"
 
@@ -30,7 +31,8 @@ static void call_hook(tj_tensor **out, tj_tensor *const *in, void *self)
 	const ir_meta x = jit_meta(in[0]), g = jit_meta(out[0]);
 	jit_put_type(want, sizeof want, &x);
 	jit_put_type(got, sizeof got, &g);
-	out[0] = jit_error(c, h->site, g.dtype == x.dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "grad_hook", "a gradient has the dtype and the shape of its tensor", "the tensor is %s, but the hook gives %s", want, got);
+	out[0] = jit_error(c, h->site, g.dtype == x.dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "grad_hook",
+	                   "a gradient has the dtype and the shape of its tensor", "the tensor is %s, but the hook gives %s", want, got);
 }
 
 /* False: the error is reported. */
@@ -39,7 +41,9 @@ static bool has_gradient(tj_ctx *c, const char *site, const char *name, tj_tenso
 	tj_tensor *in[1];
 	if (jit_admit_all(c, site, name, 1, &x, in) == JIT_POISON) return false;
 	if (jit_is_number(x)) jit_error(c, site, TJ_ERR_ARG, name, "only tensors of floats have gradients", "the operand is a number");
-	else if (!rt_is_float((tj_dtype)x->dtype)) jit_error(c, site, TJ_ERR_DTYPE, name, "only tensors of floats have gradients", "the operand is of %s", tj_dtype_name((tj_dtype)x->dtype));
+	else if (!rt_is_float((tj_dtype)x->dtype))
+		jit_error(c, site, TJ_ERR_DTYPE, name, "only tensors of floats have gradients", "the operand is of %s",
+		          tj_dtype_name((tj_dtype)x->dtype));
 	else return true;
 	return false;
 }
@@ -97,7 +101,9 @@ static tj_tensor *handle_of(const jit_act *a, const jit_named *v)
 {
 	const tj_tensor *t = v->t, *was = &v->was;
 	if (!jit_in_scope(a, t, true) || t->kind != was->kind) return v->share;
-	return t->kind == RT_PENDING ? (t->seg == was->seg && t->seq == was->seq ? v->t : v->share) : t->buf == was->buf && t->layout == was->layout ? v->t : v->share;
+	return t->kind == RT_PENDING                            ? (t->seg == was->seg && t->seq == was->seq ? v->t : v->share)
+	       : t->buf == was->buf && t->layout == was->layout ? v->t
+	                                                        : v->share;
 }
 
 tj_tensor *tj_grad_name_at(const char *site, tj_tensor *x, const char *name)
@@ -105,7 +111,9 @@ tj_tensor *tj_grad_name_at(const char *site, tj_tensor *x, const char *name)
 	JIT_CURRENT(c, site);
 	if (!c) return NULL;
 	if (jit_refuses(c, site, "grad_name")) return &c->rt.poison;
-	if (!name || !*name) return jit_error(c, site, TJ_ERR_ARG, "grad_name", "a text such as \"block1.out\"", "the name is %s", name ? "empty" : "NULL");
+	if (!name || !*name)
+		return jit_error(c, site, TJ_ERR_ARG, "grad_name", "a text such as \"block1.out\"", "the name is %s",
+		                 name ? "empty" : "NULL");
 	if (!has_gradient(c, site, "grad_name", x)) return &c->rt.poison;
 	jit_act *a = jit_active(c);
 	if (!a || a->failed) return x;
@@ -120,9 +128,13 @@ tj_tensor *tj_grad_named_at(const char *site, const char *name)
 	if (!c) return NULL;
 	if (jit_refuses(c, site, "grad_named")) return &c->rt.poison;
 	const jit_act *a = jit_active(c);
-	if (!a) return jit_error(c, site, TJ_ERR_STATE, "grad_named", "ask in the body of a compiled function, or between tj_trace_begin() and tj_trace_end()", "values have names in bodies only");
+	if (!a)
+		return jit_error(c, site, TJ_ERR_STATE, "grad_named",
+		                 "ask in the body of a compiled function, or between tj_trace_begin() and tj_trace_end()",
+		                 "values have names in bodies only");
 	if (!name) return jit_error(c, site, TJ_ERR_ARG, "grad_named", NULL, "the name is NULL");
 	for (uint32_t i = a->named.n; i-- > 0;)
 		if (!strcmp(a->named.v[i].name, name)) return handle_of(a, &a->named.v[i]);
-	return jit_error(c, site, TJ_ERR_ARG, "grad_named", "tj_grad_name(x, \"...\") gives a value a name, for one call", "the running call has named no value \"%s\"", name);
+	return jit_error(c, site, TJ_ERR_ARG, "grad_named", "tj_grad_name(x, \"...\") gives a value a name, for one call",
+	                 "the running call has named no value \"%s\"", name);
 }

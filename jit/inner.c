@@ -1,5 +1,6 @@
-/* Inner values: intermediate values of an event that later segments read. Gradients need them: the exponentials of a softmax, the indices of a
- * maximum that the user did not take. A segment gives each needed one a name, which stays valid in the trace and in all plans. */
+/* SPDX-License-Identifier: MIT */
+/* Inner values: intermediate values of an event that later segments read. Gradients need them: the exponentials of a softmax, the indices
+ * of a maximum that the user did not take. A segment gives each needed one a name, which stays valid in the trace and in all plans. */
 #include "jit/call.h"
 #include "jit/compile.h"
 

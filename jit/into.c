@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Outputs in memory of the caller (tj_call_into()): the plan computes them there if it can; else they are copied there, before
  * the commit. */
 #include "jit/claim.h"
@@ -35,7 +36,9 @@ bool jit_into_place(tj_ctx *c, const jit_plan *p, const jit_inputs *in, uint32_t
 {
 	const tj_into *to = &c->into[output];
 	const rt_layout *l = p->value[value].layout;
-	if (!to->data || into[value] || p->exec->out[value].same_ext >= 0 || l->device != to->device || !l->contiguous || to->bytes != (size_t)l->bytes) return true;
+	if (!to->data || into[value] || p->exec->out[value].same_ext >= 0 || l->device != to->device || !l->contiguous ||
+	    to->bytes != (size_t)l->bytes)
+		return true;
 	/* kernels expect aligned destinations */
 	if ((uintptr_t)to->data % RT_LINE || !clear_of_externals(in, to)) return true;
 	return (into[value] = rt_buffer_borrow(to->device, to->data, NULL, NULL)) != NULL;
@@ -50,7 +53,8 @@ static tj_tensor *no_memory(rt_err *err)
 /* The elements of t, row-major, as a tensor over b. Takes the reference to b. */
 static tj_tensor *copy_to(tj_ctx *c, tj_scope *scope, const tj_tensor *t, rt_buffer *b, rt_err *err)
 {
-	const rt_layout *l = t->layout, *plain = b ? rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, b->device, l->rank, l->dim, NULL) : NULL;
+	const rt_layout *l = t->layout,
+			*plain = b ? rt_layout_get(&c->engine->rt.layouts, (tj_dtype)l->dtype, b->device, l->rank, l->dim, NULL) : NULL;
 	if (plain && rt_tensor_copy(c->rt.pool, l, t->buf, t->data, b, err) == TJ_OK) {
 		tj_tensor *h = jit_new_value(c, scope, plain, b, b->data);
 		return h ? h : no_memory(err);
@@ -61,14 +65,19 @@ static tj_tensor *copy_to(tj_ctx *c, tj_scope *scope, const tj_tensor *t, rt_buf
 }
 
 /* t is the output itself, at its place and row-major. */
-static bool is_in_place(const tj_tensor *t, const tj_into *to) { return t->data == to->data && t->layout->device == to->device && t->layout->contiguous; }
+static bool is_in_place(const tj_tensor *t, const tj_into *to)
+{
+	return t->data == to->data && t->layout->device == to->device && t->layout->contiguous;
+}
 
 /* ---- outputs that are views of an argument whose memory is written over ---- */
 static bool is_written_over(const tj_ctx *c, int n, tj_tensor *const *out, const tj_tensor *t)
 {
 	if (rt_is_number(t) || !t->data) return false;
 	for (int i = 0; i < n; i++)
-		if (c->into[i].data && c->into[i].device == t->layout->device && !is_in_place(out[i], &c->into[i]) && overlap(span_of(t->layout, t->data), &c->into[i])) return true;
+		if (c->into[i].data && c->into[i].device == t->layout->device && !is_in_place(out[i], &c->into[i]) &&
+		    overlap(span_of(t->layout, t->data), &c->into[i]))
+			return true;
 	return false;
 }
 

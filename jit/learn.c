@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Direct mode, learning: a call that runs the body notes where every external and every number comes from. path.c makes a path of
  * it, with which a later call under the same key runs the plans without the body. */
 #include "jit/ctx.h"
@@ -59,7 +60,8 @@ void jit_learn_number(jit_act *a, uint32_t slot, uint32_t from)
 }
 
 /* ---- giving up ---- */
-void jit_learn_tell(jit_act *a, const char *kind, const char *site, const char *expected, const char *found, const char *hint, const char *what)
+void jit_learn_tell(jit_act *a, const char *kind, const char *site, const char *expected, const char *found, const char *hint,
+                    const char *what)
 {
 	char text[640];
 	snprintf(text, sizeof text, "%s: %s; the body runs on every call; %s", a->fn->name, what, hint);
@@ -70,7 +72,8 @@ void jit_learn_tell(jit_act *a, const char *kind, const char *site, const char *
 	jit_reason(a->fn, &r);
 }
 
-/* The body does something that direct mode cannot skip; reported once. site NULL: a failure of the library itself, the next call learns again. */
+/* The body does something that direct mode cannot skip; reported once. site NULL: a failure of the library itself, the next call learns
+ * again. */
 void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...)
 {
 	char what[384];
@@ -146,9 +149,13 @@ static bool learn_externals(jit_act *a, jit_done *d, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const jit_bound *b = &a->ext.v[i];
-		if (b->pending ? jit_from_segment(a, b->seg, b->seq, &d->ext_from[i]) && as_bound(a, b, &d->ext_from[i]) : jit_from_outside(a, b, &d->ext_from[i])) continue;
+		if (b->pending ? jit_from_segment(a, b->seg, b->seq, &d->ext_from[i]) && as_bound(a, b, &d->ext_from[i])
+		               : jit_from_outside(a, b, &d->ext_from[i]))
+			continue;
 		const char *op, *site = jit_site_of_ext(d->boundary, i, &op);
-		if (!b->pending) jit_learn_stop(a, site ? site : "?", "%s at %s uses a tensor that is neither an argument nor declared state", op, site ? site : "?");
+		if (!b->pending)
+			jit_learn_stop(a, site ? site : "?", "%s at %s uses a tensor that is neither an argument nor declared state", op,
+			               site ? site : "?");
 		a->learn = NULL;
 		return false;
 	}
@@ -168,7 +175,8 @@ void jit_learn_segment(jit_act *a, jit_done *d)
 	}
 	for (uint32_t i = 0; i < nnum; i++) d->num_from[i] = (jit_operand){ l->from.v[i], (tj_tensor *)(uintptr_t)a->num.v[i] };
 	d->nstray = a->stray.n;
-	if (d->nstray && (d->stray = rt_arena_alloc(&a->mem, d->nstray * sizeof *d->stray))) memcpy(d->stray, a->stray.v, d->nstray * sizeof *d->stray);
+	if (d->nstray && (d->stray = rt_arena_alloc(&a->mem, d->nstray * sizeof *d->stray)))
+		memcpy(d->stray, a->stray.v, d->nstray * sizeof *d->stray);
 	else d->nstray = 0;
 	d->next_from = next;
 	d->nnum_from = nnum;

@@ -1,4 +1,6 @@
-/* What an engine lowers for: its target and back end, found when they are first needed. When the back end is missing, the evaluator runs instead. */
+/* SPDX-License-Identifier: MIT */
+/* What an engine lowers for: its target and back end, found when they are first needed. When the back end is missing, the evaluator runs
+ * instead. */
 #include "codegen_cuda/cuda.h"
 #include "jit/ctx.h"
 
@@ -54,7 +56,10 @@ tj_status jit_lower(jit_engine *e, const ir_graph *g, lo_opts *o, rt_exec **out,
 
 const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, uint32_t settings, lo_opts *o)
 {
-	*o = (lo_opts){ .name = f ? f->name : "op", .target = jit_target(e), .settings = settings, .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO };
+	*o = (lo_opts){ .name = f ? f->name : "op",
+		        .target = jit_target(e),
+		        .settings = settings,
+		        .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO };
 	return o;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Memos: what a context remembers of a function, namely the keys that it has met, found without a lock, and its own counters. */
 #include "jit/ctx.h"
 #include "jit/guard.h"
@@ -131,13 +132,18 @@ static inline bool same_tensor(const jit_memo *s, uint32_t place, const tj_ctx *
 	const jit_seen *m = &s->seen[place];
 	if (rt_is_number(t)) return m->kind == SEEN_NUMBER + rt_is_int_number(t);
 	if ((uintptr_t)t <= (uintptr_t)TJ_END) return false;
-	return t->kind == m->kind && t->layout == m->layout && (!t->ctx || t->ctx == c) && (RT_LIKELY(!m->content && !(t->flags & RT_CONSTANT) && !c->taken.n) || content_at(c, t, place) == m->content || m->content == ANY_CONTENT) && (!m->self || m->self == t);
+	return t->kind == m->kind && t->layout == m->layout && (!t->ctx || t->ctx == c) &&
+	       (RT_LIKELY(!m->content && !(t->flags & RT_CONSTANT) && !c->taken.n) || content_at(c, t, place) == m->content ||
+	        m->content == ANY_CONTENT) &&
+	       (!m->self || m->self == t);
 }
 
 static bool same_scalars(const jit_memo *s, const tj_scalar *p)
 {
 	for (uint32_t i = 0; i < s->scalar.n; i++)
-		if (s->scalar.v[i].kind != p[i].kind || (p[i].kind == TJ_SCALAR_I && s->scalar.v[i].i != p[i].i && !jit_drops_scalar(s->fn, i, p[i].i))) return false;
+		if (s->scalar.v[i].kind != p[i].kind ||
+		    (p[i].kind == TJ_SCALAR_I && s->scalar.v[i].i != p[i].i && !jit_drops_scalar(s->fn, i, p[i].i)))
+			return false;
 	return p[s->scalar.n].kind == TJ_SCALAR_END;
 }
 
@@ -238,7 +244,9 @@ static bool put_state(const tj_ctx *c, rt_arena *mem, tj_fn *f, tj_list in, uint
 	if (!set.v || !set.first || !s.arg) return false;
 	for (uint32_t j = 0; j < f->nstate; j++) {
 		s.arg[j] = arg_of(c, f, *f->state[j], (uint32_t)f->opts.nin + j, NULL);
-		if (rt_is_number(*f->state[j])) s.arg[j].content = (uint64_t)(uintptr_t)*f->state[j]; /* the body may read the number unnoticed, so it is part of the key */
+		if (rt_is_number(*f->state[j]))
+			s.arg[j].content =
+				(uint64_t)(uintptr_t)*f->state[j]; /* the body may read the number unnoticed, so it is part of the key */
 	}
 	gd_key(&s, word);
 	word += gd_key_words(&s);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* memo: what a context remembers of a function: the keys that it has met, and its own counters. */
 #ifndef TJ_JIT_MEMO_H
 #define TJ_JIT_MEMO_H
@@ -36,14 +37,17 @@ typedef struct jit_memo {
 	struct jit_memo *prev, *next; /* list tj_fn.memos */
 } jit_memo;
 /* Called only by the context of the memo. */
-#define JIT_TICK(s, what) atomic_store_explicit(&(s)->what, atomic_load_explicit(&(s)->what, memory_order_relaxed) + 1, memory_order_relaxed)
+#define JIT_TICK(s, what) \
+	atomic_store_explicit(&(s)->what, atomic_load_explicit(&(s)->what, memory_order_relaxed) + 1, memory_order_relaxed)
 
 /* memo.c */
 jit_memo *jit_memo_make(tj_ctx *c, tj_fn *f); /* NULL: out of memory */
 void jit_memos_free(tj_ctx *c);
 void jit_memos_drop(tj_fn *f);
 jit_hit *jit_timed_check(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars); /* jit_same_as_last(), measured */
-jit_hit *jit_same_as_last(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars); /* the hit of the last call if this call has the same key, else NULL */
-jit_hit *jit_meet(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars, const char *site); /* looks the key up; NULL: the error is reported */
+/* the hit of the last call if this call has the same key, else NULL */
+jit_hit *jit_same_as_last(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars);
+/* looks the key up; NULL: the error is reported */
+jit_hit *jit_meet(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars, const char *site);
 
 #endif

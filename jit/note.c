@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Messages. Lines go to the log, structs to the callbacks of the program, and the last ones are kept for tj_explain(). */
 #include "jit/claim.h"
 #include "jit/note.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* note: what the user is told: messages, decisions, the texts of a plan. */
 #ifndef TJ_JIT_NOTE_H
 #define TJ_JIT_NOTE_H
@@ -6,16 +7,19 @@
 
 /* note.c: messages to the log, to the user's functions and for tj_explain() */
 enum { JIT_WHERE = 160 };
-char *jit_where(char *to, const tj_fn *f, const jit_entry *e, int segment); /* writes "f/0.2/1", at most JIT_WHERE bytes; segment -1: none */
+/* writes "f/0.2/1", at most JIT_WHERE bytes; segment -1: none */
+char *jit_where(char *to, const tj_fn *f, const jit_entry *e, int segment);
 /* A message without a place: expected and found are "", numbers are -1. The caller adds what is known. */
 tj_reason jit_new_reason(const char *fn, const char *kind, const char *site, const char *hint, const char *text);
 void jit_reason(tj_fn *f, const tj_reason *r);               /* .on_recompile */
 void jit_note(tj_fn *f, rt_topic topic, const tj_reason *n); /* .on_note */
 void jit_tell(tj_fn *f, rt_topic topic, const tj_reason *n); /* the same, but not kept for tj_explain() */
-void jit_put_numbers(char *was, char *is, size_t room, bool is_int, uint64_t before, uint64_t now); /* writes both with as many digits as make them differ */
+/* writes both with as many digits as make them differ */
+void jit_put_numbers(char *was, char *is, size_t room, bool is_int, uint64_t before, uint64_t now);
 
 /* decision.c: what was compiled */
-void jit_tell_segment(tj_fn *f, const jit_entry *e, const jit_node *boundary, const jit_plan *p); /* reports what was compiled; the caller holds no lock */
+/* reports what was compiled; the caller holds no lock */
+void jit_tell_segment(tj_fn *f, const jit_entry *e, const jit_node *boundary, const jit_plan *p);
 void jit_put_decisions(tj_fn *f, const jit_plan *p, rt_text *t); /* a line each */
 void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t); /* what the boundary cost; nothing at a return */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Numbers: handles that carry a value in their bits. An op whose operands are all numbers is computed at once. */
 #include "jit/claim.h"
 #include "jit/handle.h"
@@ -69,12 +70,15 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 	tj_dtype result = rt_is_float((tj_dtype)out.dtype) ? TJ_F64 : TJ_I64;
 	for (int k = 0; k < nsrc; k++) in[k] = scalar_of(src[k], want[k] == TJ_BOOL ? TJ_BOOL : compute); /* a condition is bool */
 	if (ir_divides(op) && compute != TJ_F64 && in[1].i == 0) {
-		if (z == JIT_ZERO_DIV_ERROR) return jit_error(c, site, TJ_ERR_DIV, ir_ops[op].name, "in a function compiled with .int_div_zero = TJ_ZERO the result is 0", "integer division by zero");
+		if (z == JIT_ZERO_DIV_ERROR)
+			return jit_error(c, site, TJ_ERR_DIV, ir_ops[op].name,
+			                 "in a function compiled with .int_div_zero = TJ_ZERO the result is 0", "integer division by zero");
 		return z == JIT_ZERO_DIV_0 ? rt_number_i(0) : NULL;
 	}
 	ir_point_fn *f = ir_point_get(op, rt_dtype_class(compute));
 	if (!f) return NULL;
 	ir_scalar r = f(in, compute);
 	if (result == TJ_F64) return rt_number_f(r.d);
-	return in_range(r.i) ? rt_number_i(r.i) : too_large(c, site, ir_ops[op].name, "tj_cast() an operand to TJ_I64: tensors have its full range", r.i);
+	return in_range(r.i) ? rt_number_i(r.i)
+	                     : too_large(c, site, ir_ops[op].name, "tj_cast() an operand to TJ_I64: tensors have its full range", r.i);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The entry points of the ops: one for each row of ir/ops.def, by its class. Attributes are passed on as the user gave them. */
 #include "jit/claim.h"
 #include "jit/event.h"
@@ -17,8 +18,8 @@ static tj_tensor *too_long(const char *site, int op)
 {
 	JIT_CURRENT(c, site);
 	if (!c) return jit_no_context();
-	return jit_error(c, site, TJ_ERR_LIMIT, ir_ops[op].name, "end a list that is built by hand with TJ_END_DIM", "a list has more than %d sizes or axes",
-	                 TJ_MAX_RANK);
+	return jit_error(c, site, TJ_ERR_LIMIT, ir_ops[op].name, "end a list that is built by hand with TJ_END_DIM",
+	                 "a list has more than %d sizes or axes", TJ_MAX_RANK);
 }
 
 /* The addresses for the results behind the first one. */
@@ -45,7 +46,8 @@ static inline tj_tensor *event(const char *site, int op, int nsrc, tj_tensor *co
 	return o.n ? jit_events(site, op, nsrc, src, nattr, attr, o.n, o.to) : jit_event(site, op, nsrc, src, nattr, attr);
 }
 
-static tj_tensor *with_dims(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *head, tj_dims dims, others o)
+static tj_tensor *with_dims(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *head, tj_dims dims,
+                            others o)
 {
 	int64_t attr[TJ_MAX_RANK + 4];
 	if (nattr) memcpy(attr, head, (size_t)nattr * sizeof *head);
@@ -67,7 +69,10 @@ static tj_tensor *with_list(const char *site, int op, tj_list list, int axis, ot
 	int n = 0;
 	if (!c) return for_all(jit_no_context(), o);
 	while (list && list[n] != TJ_END && n < UINT16_MAX) n++;
-	if (n == 0 || n == UINT16_MAX) return for_all(jit_error(c, site, TJ_ERR_ARG, ir_ops[op].name, "TJ_LIST(a, b)", n ? "the list has no end" : "the list is empty"), o);
+	if (n == 0 || n == UINT16_MAX)
+		return for_all(
+			jit_error(c, site, TJ_ERR_ARG, ir_ops[op].name, "TJ_LIST(a, b)", n ? "the list has no end" : "the list is empty"),
+			o);
 	return event(site, op, n, list, 1, &attr, o);
 }
 
@@ -87,13 +92,20 @@ static tj_tensor *with_list(const char *site, int op, tj_list list, int axis, ot
 #define COUNT(type, name, role, k) + ROLE_##role
 /* The kind of a parameter as a hexadecimal digit, so that the sum over all parameters counts each kind. */
 enum {
-	ROLE_OPERAND = 1, ROLE_FITTED = 1, ROLE_NUMBER = 1, ROLE_ATTR = 0x10, ROLE_DTYPE = 0x10, ROLE_DEVICE = 0x10, ROLE_OPERANDS = 0x100, ROLE_AXES = 0x200,
+	ROLE_OPERAND = 1,
+	ROLE_FITTED = 1,
+	ROLE_NUMBER = 1,
+	ROLE_ATTR = 0x10,
+	ROLE_DTYPE = 0x10,
+	ROLE_DEVICE = 0x10,
+	ROLE_OPERANDS = 0x100,
+	ROLE_AXES = 0x200,
 	ROLE_SIZES = 0x400
 };
 
 /* Inlined, since most entry points know everything but the operands at compile time. */
-static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, int op, int roles, tj_tensor *const *src, const int64_t *attr,
-                                                              tj_dims dims, tj_list list, others o)
+static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, int op, int roles, tj_tensor *const *src,
+                                                              const int64_t *attr, tj_dims dims, tj_list list, others o)
 {
 	int nsrc = roles & 0xF, nattr = roles >> 4 & 0xF;
 	if (!nsrc) src = NULL;

@@ -1,4 +1,6 @@
-/* Control flow: the entry points. Outside of compiled functions the op becomes the body of its own compiled function, one for each set of callbacks. */
+/* SPDX-License-Identifier: MIT */
+/* Control flow: the entry points. Outside of compiled functions the op becomes the body of its own compiled function, one for each set of
+ * callbacks. */
 #include "jit/call.h"
 #include "jit/callback.h"
 #include "jit/outside.h"
@@ -16,7 +18,10 @@ typedef struct jit_outside {
 static tj_status run_inside(tj_ctx *c, const char *site, const jit_flow *q)
 {
 	const jit_op w = { c, &c->act, site, q->op, q->self };
-	const bool ok = !c->act.failed && (q->op == JIT_VMAP ? jit_vmap(&w, q) : q->op == JIT_CUSTOM ? jit_custom(&w, q) : q->op == JIT_CHECKPOINT ? jit_checkpoint(&w, q) : jit_control(&w, q));
+	const bool ok = !c->act.failed && (q->op == JIT_VMAP         ? jit_vmap(&w, q)
+	                                   : q->op == JIT_CUSTOM     ? jit_custom(&w, q)
+	                                   : q->op == JIT_CHECKPOINT ? jit_checkpoint(&w, q)
+	                                                             : jit_control(&w, q));
 	if (ok) return TJ_OK;
 	jit_spoil(c, q->out, q->nout);
 	return jit_spoil(c, q->ys, q->nys);
@@ -44,7 +49,8 @@ static void outside_body(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static bool same_key(const jit_flow *x, const jit_flow *y)
 {
-	return x->op == y->op && x->f[0] == y->f[0] && x->f[1] == y->f[1] && x->nin == y->nin && x->nxs == y->nxs && x->nout == y->nout && x->nys == y->nys;
+	return x->op == y->op && x->f[0] == y->f[0] && x->f[1] == y->f[1] && x->nin == y->nin && x->nxs == y->nxs && x->nout == y->nout &&
+	       x->nys == y->nys;
 }
 
 static void drop_outside(jit_outside *o)
@@ -80,7 +86,8 @@ static jit_outside *find_outside(tj_ctx *c, const char *site, const jit_flow *q)
 		return NULL;
 	}
 	o->key = *q;
-	o->fn = tj_compile_at(site, c, outside_body, o, TJ_OPTS(tj_compile_opts, .name = jit_flow_name(q->op), .nin = q->nin + q->nxs, .nout = q->nout + q->nys));
+	o->fn = tj_compile_at(site, c, outside_body, o,
+	                      TJ_OPTS(tj_compile_opts, .name = jit_flow_name(q->op), .nin = q->nin + q->nxs, .nout = q->nout + q->nys));
 	if (!o->fn) {
 		rt_free(o);
 		return NULL;
@@ -135,11 +142,16 @@ static tj_status go(const char *site, jit_flow *q)
 	if (!c) return TJ_ERR_STATE;
 	if (jit_refuses(c, site, jit_flow_name(q->op))) return spoiled(c, q);
 	jit_act *a = jit_active(c);
-	if (!q->f[0] || ((q->op == IR_cond || q->op == IR_while || q->op == JIT_CUSTOM) && !q->f[1])) return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
+	if (!q->f[0] || ((q->op == IR_cond || q->op == IR_while || q->op == JIT_CUSTOM) && !q->f[1]))
+		return refuse(c, site, q, "pass a function for each callback", "a callback is NULL");
 	if (!q->in || !q->xs) return refuse(c, site, q, "pass TJ_NONE for an empty list", "a list is NULL");
-	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1) return refuse(c, site, q, q->op < IR_OP_COUNT ? "give it at least one carry or output" : "give it at least one result", "it has no results");
-	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4) return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
-	if ((q->nout && !q->out) || (q->nys && !q->ys)) return refuse(c, site, q, "pass an array with room for all results", "the array for the results is NULL");
+	if (q->nout < 0 || q->nys < 0 || q->nout + q->nys < 1)
+		return refuse(c, site, q, q->op < IR_OP_COUNT ? "give it at least one carry or output" : "give it at least one result",
+		              "it has no results");
+	if (q->nin + q->nxs + q->nout + q->nys > UINT16_MAX / 4)
+		return refuse(c, site, q, "TJ_LIST(a, b) ends the list by itself", "too many operands or results");
+	if ((q->nout && !q->out) || (q->nys && !q->ys))
+		return refuse(c, site, q, "pass an array with room for all results", "the array for the results is NULL");
 	if (jit_odd_size(q->size)) {
 		jit_error(c, site, TJ_ERR_ARG, jit_flow_name(q->op), JIT_SIZES, q->size);
 		return spoiled(c, q);
@@ -157,7 +169,14 @@ tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pre
 	list[0] = pred;
 	if (n) memcpy(list + 1, in, (size_t)n * sizeof *list);
 	list[n + 1] = TJ_END;
-	tj_status s = go(site, &(jit_flow){ .op = IR_cond, .f = { then_, else_ }, .self = self, .in = in ? list : NULL, .xs = TJ_NONE, .nin = n + 1, .nout = nout, .out = out });
+	tj_status s = go(site, &(jit_flow){ .op = IR_cond,
+	                                    .f = { then_, else_ },
+	                                    .self = self,
+	                                    .in = in ? list : NULL,
+	                                    .xs = TJ_NONE,
+	                                    .nin = n + 1,
+	                                    .nout = nout,
+	                                    .out = out });
 	if (list != few) rt_free(list);
 	return s;
 }
@@ -166,29 +185,75 @@ tj_status tj_while_at(const char *site, tj_tensor **out, tj_body *cond_, tj_body
 {
 	JIT_OPTIONS(tj_while_opts, o, opts);
 	int n = jit_length(init);
-	return go(site, &(jit_flow){ .op = IR_while, .f = { cond_, body }, .self = self, .in = init, .xs = TJ_NONE, .nin = n, .nout = n, .turns = o.max_turns, .size = o.size, .out = out });
+	return go(site, &(jit_flow){ .op = IR_while,
+	                             .f = { cond_, body },
+	                             .self = self,
+	                             .in = init,
+	                             .xs = TJ_NONE,
+	                             .nin = n,
+	                             .nout = n,
+	                             .turns = o.max_turns,
+	                             .size = o.size,
+	                             .out = out });
 }
 
-tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list xs, void *self, const tj_scan_opts *opts)
+tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list xs, void *self,
+                     const tj_scan_opts *opts)
 {
 	JIT_OPTIONS(tj_scan_opts, o, opts);
 	int n = jit_length(init);
-	return go(site, &(jit_flow){ .op = IR_scan, .f = { body, NULL }, .self = self, .in = init, .xs = xs, .nin = n, .nxs = jit_length(xs), .nout = n, .nys = nys,
-	                            .turns = o.length, .size = o.size, .reverse = o.reverse, .out = carry, .ys = ys });
+	return go(site, &(jit_flow){ .op = IR_scan,
+	                             .f = { body, NULL },
+	                             .self = self,
+	                             .in = init,
+	                             .xs = xs,
+	                             .nin = n,
+	                             .nxs = jit_length(xs),
+	                             .nout = n,
+	                             .nys = nys,
+	                             .turns = o.length,
+	                             .size = o.size,
+	                             .reverse = o.reverse,
+	                             .out = carry,
+	                             .ys = ys });
 }
 
 tj_status tj_vmap_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self, const tj_vmap_opts *opts)
 {
 	JIT_OPTIONS(tj_vmap_opts, o, opts);
-	return go(site, &(jit_flow){ .op = JIT_VMAP, .f = { body, NULL }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out, .in_axes = o.in_axes, .out_axes = o.out_axes, .size = o.size });
+	return go(site, &(jit_flow){ .op = JIT_VMAP,
+	                             .f = { body, NULL },
+	                             .self = self,
+	                             .in = in,
+	                             .xs = TJ_NONE,
+	                             .nin = jit_length(in),
+	                             .nout = nout,
+	                             .out = out,
+	                             .in_axes = o.in_axes,
+	                             .out_axes = o.out_axes,
+	                             .size = o.size });
 }
 
 tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in, void *self)
 {
-	return go(site, &(jit_flow){ .op = JIT_CUSTOM, .f = { forward, backward }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out });
+	return go(site, &(jit_flow){ .op = JIT_CUSTOM,
+	                             .f = { forward, backward },
+	                             .self = self,
+	                             .in = in,
+	                             .xs = TJ_NONE,
+	                             .nin = jit_length(in),
+	                             .nout = nout,
+	                             .out = out });
 }
 
 tj_status tj_checkpoint_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self)
 {
-	return go(site, &(jit_flow){ .op = JIT_CHECKPOINT, .f = { body, NULL }, .self = self, .in = in, .xs = TJ_NONE, .nin = jit_length(in), .nout = nout, .out = out });
+	return go(site, &(jit_flow){ .op = JIT_CHECKPOINT,
+	                             .f = { body, NULL },
+	                             .self = self,
+	                             .in = in,
+	                             .xs = TJ_NONE,
+	                             .nin = jit_length(in),
+	                             .nout = nout,
+	                             .out = out });
 }

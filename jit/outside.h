@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* outside: ops and control flow outside of compiled functions. */
 #ifndef TJ_JIT_OUTSIDE_H
 #define TJ_JIT_OUTSIDE_H
@@ -6,7 +7,8 @@
 
 /* eager.c */
 /* want: a bit for each wanted result; out: those results, in order; poison after an error */
-void jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, uint32_t want, tj_tensor **out);
+void jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, uint32_t want,
+               tj_tensor **out);
 void jit_eager_free(struct jit_eager *t);
 
 /* outside.c */

@@ -1,5 +1,6 @@
-/* Parts: earlier segments in the graph of a segment, so that gradients go through them. Their events are emitted before those of the segment.
- * When all gradients are there, what the earlier plans have computed is cut out: it becomes inputs, the residuals.
+/* SPDX-License-Identifier: MIT */
+/* Parts: earlier segments in the graph of a segment, so that gradients go through them. Their events are emitted before those of the
+ * segment. When all gradients are there, what the earlier plans have computed is cut out: it becomes inputs, the residuals.
  *
  *   %0 = input w          part: h = x * w          %0 = input w
  *   %1 = input x                                   %2 = input h (residual)
@@ -48,7 +49,9 @@ static bool open_part(jit_builder *b, jit_part *p, const jit_node *before)
 	p->from = zeros(b, p->next, sizeof *p->from);
 	p->number = zeros(b, p->boundary->nnum, sizeof *p->number);
 	p->before = zeros(b, p->next, sizeof *p->before);
-	if (!p->path || !p->event || !p->home || !p->again || !p->wanted || !p->slot || !p->residual || !p->from || !p->before || !p->number) return false;
+	if (!p->path || !p->event || !p->home || !p->again || !p->wanted || !p->slot || !p->residual || !p->from || !p->before ||
+	    !p->number)
+		return false;
 	for (const jit_node *x = p->boundary; x->parent; x = x->parent) p->path[x->seq] = (jit_node *)(uintptr_t)x;
 	for (uint32_t i = 0; i < n; i++) {
 		p->event[i] = IR_NONE;
@@ -57,8 +60,8 @@ static bool open_part(jit_builder *b, jit_part *p, const jit_node *before)
 	return true;
 }
 
-/* Several BEFOREs may name one segment: the part has what any of them needs. An event is that of the boundary whose BEFORE needs it first: one that needs less
- * may have the name of a segment that is alike only in that (name_of() in earlier.c). */
+/* Several BEFOREs may name one segment: the part has what any of them needs. An event is that of the boundary whose BEFORE needs it first:
+ * one that needs less may have the name of a segment that is alike only in that (name_of() in earlier.c). */
 static bool add_before(jit_builder *b, const jit_node *before)
 {
 	jit_part *p = &b->parts[before->attr[JIT_BEFORE_PLACE]];
@@ -174,7 +177,9 @@ ir_ref jit_part_value(jit_builder *b, uint32_t slot)
 	jit_part *p = &b->parts[jit_part_place(b->link[slot])];
 	const uint32_t seq = jit_part_seq(b->link[slot]);
 	if (p->again[seq]) return p->event[seq];
-	return p->slot[seq] == slot + 1 ? IR_NONE : b->input(b, p->slot[seq] - 1); /* of two handles for one value, the first one's input is for both */
+	return p->slot[seq] == slot + 1
+	               ? IR_NONE
+	               : b->input(b, p->slot[seq] - 1); /* of two handles for one value, the first one's input is for both */
 }
 
 ir_ref jit_part_operand(jit_builder *b, const jit_node *n, jit_ref r, const ir_frame **home)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* User code between the trace and the back end: passes over the graph, and back ends of the user. */
 #include "ir/edit.h"
 #include "jit/claim.h"
@@ -146,7 +147,14 @@ static bool hook(tj_fn *f, const jit_derived *grads, ir_graph *g, rt_exec **x, r
 {
 	tj_compiled c = { 0 };
 	if (!f->opts.backend || lo_on_devices(g)) return true; /* it computes with memory of the host */
-	if (!apply(&(user){ .f = f, .grads = grads, .name = f->name, .backend = f->opts.backend, .self = f->opts.backend_self, .compiled = &c }, g, err)) return false;
+	if (!apply(&(user){ .f = f,
+	                    .grads = grads,
+	                    .name = f->name,
+	                    .backend = f->opts.backend,
+	                    .self = f->opts.backend_self,
+	                    .compiled = &c },
+	           g, err))
+		return false;
 	if (!c.run) return true; /* the back end of the user did not take the graph */
 	*x = wrap(f, &c, g->out.n);
 	if (!*x) rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");

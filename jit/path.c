@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Direct mode, paths: made of what a call has learned, and compared with what an earlier one had. */
 #include "jit/ctx.h"
 #include "jit/note.h"
@@ -7,8 +8,10 @@ static void demote(jit_act *a, const char *site, const char *expected, const cha
 {
 	a->learn = NULL;
 	if (atomic_exchange(&a->fn->follow, true)) return;
-	jit_learn_tell(a, "impure", site ? site : "?", expected, found,
-	     "the body depends on something undeclared: pass it by tj_call_ex() and read it with tj_arg_f() or tj_arg_i(), or use TJ_VERIFY", what);
+	jit_learn_tell(
+		a, "impure", site ? site : "?", expected, found,
+		"the body depends on something undeclared: pass it by tj_call_ex() and read it with tj_arg_f() or tj_arg_i(), or use TJ_VERIFY",
+		what);
 }
 
 /* Replaces the event number by the index of the value in its plan. */
@@ -27,7 +30,8 @@ static const jit_node *node_at(const jit_node *n, uint32_t seq)
 }
 
 /* Writes the first difference between two events with the same event number, as "attribute 1 of slice at a.c:11 was 0, is 2". */
-static void put_difference(char *what, size_t room, const jit_node *was, const jit_node *is, uint32_t i, char *expected, char *found, size_t few)
+static void put_difference(char *what, size_t room, const jit_node *was, const jit_node *is, uint32_t i, char *expected, char *found,
+                           size_t few)
 {
 	static const char *const same = "with equal arguments and state";
 	const char *site = is->site ? is->site : "?", *op = jit_event_name(is->op);
@@ -103,7 +107,8 @@ static bool same_numbers(jit_act *a, const jit_path *p, const jit_done *d)
 		const char *site = n && n->site ? n->site : "?";
 		char expected[64], found[64], what[320];
 		put_numbers(expected, found, sizeof found, is_int_slot(n, i), was, is);
-		snprintf(what, sizeof what, "with equal arguments and state a number of %s at %s was %s, is %s", n ? jit_event_name(n->op) : "?", site, expected, found);
+		snprintf(what, sizeof what, "with equal arguments and state a number of %s at %s was %s, is %s",
+		         n ? jit_event_name(n->op) : "?", site, expected, found);
 		demote(a, site, expected, found, what);
 		return false;
 	}
@@ -119,7 +124,9 @@ static bool same_expressions(jit_act *a, const jit_path *p, const jit_done *d)
 			same = was->src[k].from == is->src[k].from && (is->src[k].from != JIT_FROM(JIT_CONST, 0) || was->src[k].number == is->src[k].number);
 		if (same) continue;
 		char what[256];
-		snprintf(what, sizeof what, "with equal arguments and state a number computed from scalars before %s is computed in another way", p->site ? p->site : "?");
+		snprintf(what, sizeof what,
+		         "with equal arguments and state a number computed from scalars before %s is computed in another way",
+		         p->site ? p->site : "?");
 		demote(a, p->site, jit_event_name(was->op), jit_event_name(is->op), what);
 		return false;
 	}
@@ -135,7 +142,8 @@ static bool same_sources(jit_act *a, const jit_path *p, const jit_done *d)
 		if (same_from(was, is)) continue;
 		const char *op, *site = jit_site_of_ext(d->boundary, i, &op);
 		char what[256];
-		snprintf(what, sizeof what, "with equal arguments and state %s at %s takes another tensor than in an earlier call", op, site ? site : "?");
+		snprintf(what, sizeof what, "with equal arguments and state %s at %s takes another tensor than in an earlier call", op,
+		         site ? site : "?");
 		demote(a, site, "", "", what);
 		return false;
 	}
@@ -249,11 +257,14 @@ static bool same_assigns(jit_act *a, const jit_path *p, const jit_done *d)
 	uint32_t n = a->assigned.n > p->nassign ? a->assigned.n : p->nassign;
 	for (uint32_t i = 0; i < n; i++) {
 		jit_from cell, value;
-		bool both = i < a->assigned.n && i < p->nassign && from_handle(a, &a->assigned.v[i].cell->t, &cell) && from_handle(a, a->assigned.v[i].version, &value);
+		bool both = i < a->assigned.n && i < p->nassign && from_handle(a, &a->assigned.v[i].cell->t, &cell) &&
+		            from_handle(a, a->assigned.v[i].version, &value);
 		if (both && same_from(&cell, &p->assign[i].cell) && same_from(&value, &p->assign[i].value)) continue;
 		const char *site = site_of_assign(a, d->boundary, i);
 		char what[256];
-		snprintf(what, sizeof what, "with equal arguments and state the assign at %s writes another cell or another value than in an earlier call", site);
+		snprintf(what, sizeof what,
+		         "with equal arguments and state the assign at %s writes another cell or another value than in an earlier call",
+		         site);
 		demote(a, site, "", "", what);
 		return false;
 	}
@@ -290,7 +301,9 @@ static void mark_last(jit_path *p)
 		for (uint32_t k = i + 1; k < p->nout; k++)
 			if (p->out[k].kind == JIT_FROM_VALUE && p->out[k].seg == u->seg && p->out[k].index == u->index) u->last = false;
 		for (uint32_t k = 0; k < p->nassign && u->last; k++) /* the commit reads these values later */
-			if (p->assign[k].value.kind == JIT_FROM_VALUE && p->assign[k].value.seg == u->seg && p->assign[k].value.index == u->index) u->last = false;
+			if (p->assign[k].value.kind == JIT_FROM_VALUE && p->assign[k].value.seg == u->seg &&
+			    p->assign[k].value.index == u->index)
+				u->last = false;
 	}
 }
 
@@ -337,7 +350,8 @@ static bool known(jit_act *a, const jit_path *p, const jit_done *d)
 		a->hit->path = NULL;
 		return false;
 	}
-	return same_events(a, p, d) && same_sources(a, p, d) && same_numbers(a, p, d) && same_expressions(a, p, d) && (p->branches || same_assigns(a, p, d));
+	return same_events(a, p, d) && same_sources(a, p, d) && same_numbers(a, p, d) && same_expressions(a, p, d) &&
+	       (p->branches || same_assigns(a, p, d));
 }
 
 /* After the return: compares the known part of the path, and adds the new part to the tree once it is complete. */

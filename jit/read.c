@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* Values for the host: data, elements, truths. In a body a read is a boundary. */
 #include "jit/call.h"
 #include "jit/handle.h"
 #include "jit/segment.h"
 #include "runtime/bytes.h"
 
-/* Direct mode cannot know what the body does with a value that it reads, except a truth: a truth is always a boundary, also of a computed value. */
+/* Direct mode cannot know what the body does with a value that it reads, except a truth: a truth is always a boundary, also of a computed
+ * value. */
 static bool learn_read(jit_act *a, const char *site, int event, tj_tensor *const *in)
 {
 	if (event != JIT_TRUTH) jit_learn_stop(a, site ? site : "?", "%s at %s gives a value to C", jit_event_name(event), site ? site : "?");
@@ -37,7 +39,9 @@ static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, reached 
 	jit_act *a = jit_active(c);
 	tj_tensor *in[1];
 	if (jit_admit_all(c, site, jit_event_name(event), 1, &t, in) == JIT_POISON) return false;
-	if (RT_UNLIKELY(a && a->callback.n) && jit_in_callback(c, site, jit_event_name(event), "branch with tj_cond() or tj_where(), loop with tj_while(); or read it before")) return false;
+	if (RT_UNLIKELY(a && a->callback.n) &&
+	    jit_in_callback(c, site, jit_event_name(event), "branch with tj_cond() or tj_where(), loop with tj_while(); or read it before"))
+		return false;
 	if (RT_UNLIKELY(a && a->learn) && !learn_read(a, site, event, in)) return false;
 	if (in[0]->kind == RT_CELL) return reach_cell(a, site, event, in[0], r);
 	if (in[0]->kind != RT_PENDING) {
@@ -46,7 +50,8 @@ static bool reach(tj_ctx *c, const char *site, int event, tj_tensor *t, reached 
 	}
 	if (a->failed) return false;
 	if (in[0]->seg == a->seg && !jit_boundary(a, site, event, 1, in)) return false;
-	return (jit_find_value(a, in[0], &r->layout, &r->buf, &r->data) && r->data) || (jit_recover(a, in[0]) && jit_find_value(a, in[0], &r->layout, &r->buf, &r->data));
+	return (jit_find_value(a, in[0], &r->layout, &r->buf, &r->data) && r->data) ||
+	       (jit_recover(a, in[0]) && jit_find_value(a, in[0], &r->layout, &r->buf, &r->data));
 }
 
 /* Keeps a row-major copy on the CPU while a scope lives: in the handle of a temporary; for a cell or a retained tensor, which
@@ -149,7 +154,8 @@ tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes)
 	reached r;
 	if (!reach(c, site, JIT_DATA, t, &r)) return c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	rt_err err = { 0 };
-	if (bytes != (size_t)r.layout->bytes) rt_fail(&err, TJ_ERR_SHAPE, "read", "dst has %zu bytes, the tensor %lld", bytes, (long long)r.layout->bytes);
+	if (bytes != (size_t)r.layout->bytes)
+		rt_fail(&err, TJ_ERR_SHAPE, "read", "dst has %zu bytes, the tensor %lld", bytes, (long long)r.layout->bytes);
 	else if (bytes) rt_tensor_read(c->rt.pool, r.layout, r.buf, r.data, dst, &err);
 	read_end(c, &r);
 	if (err.code != TJ_OK) jit_report(c, site, &err);
@@ -186,7 +192,9 @@ static bool one_element(tj_ctx *c, const char *site, int event, tj_tensor *t, ir
 static tj_tensor *unbox(tj_ctx *c, const char *site, int event, tj_tensor *t)
 {
 	if (rt_is_number(t) || !t || t == TJ_END || t->kind != RT_LATE) return t;
-	if (c->active && c->act.learn) jit_learn_stop(&c->act, site ? site : "?", "%s at %s gives a number of the call to C", jit_event_name(event), site ? site : "?");
+	if (c->active && c->act.learn)
+		jit_learn_stop(&c->act, site ? site : "?", "%s at %s gives a number of the call to C", jit_event_name(event),
+		               site ? site : "?");
 	return (tj_tensor *)(uintptr_t)t->seg;
 }
 

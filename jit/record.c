@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Recording: nodes behind the last matched event, private until their boundary succeeds; then they become part of the trace. */
 #include "jit/call.h"
 #include "jit/event.h"
@@ -78,7 +79,8 @@ static bool creates(int nsrc, const ir_meta *src)
 	return true;
 }
 
-static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, const rt_layout **out)
+static bool infer(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr,
+                  const rt_layout **out)
 {
 	rt_err err = { 0 };
 	ir_meta m, *meta = rt_arena_alloc(&a->mem, ((size_t)nsrc + 2) * sizeof *meta);
@@ -121,7 +123,8 @@ jit_node *jit_record(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 	const rt_layout *layout = NULL;
 	if (op < IR_OPS ? !infer(a, site, op, nsrc, src, nattr, attr, &layout) : !declared(a, site, op, nattr, attr, &layout)) return NULL;
 	uint32_t next = a->ext.n, nnum = a->num.n, ncell = a->cell.n;
-	operands o = { rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.src), rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.met), 0, op, site };
+	operands o = { rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.src),
+		       rt_arena_alloc(&a->mem, (size_t)(nsrc + 1) * sizeof *o.met), 0, op, site };
 	jit_node *n = NULL;
 	if (nsrc <= UINT16_MAX && o.src && o.met && make_refs(a, op, nsrc, src, &o)) n = jit_new_node(nsrc, nattr, o.nmet);
 	if (!n) {

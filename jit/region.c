@@ -1,6 +1,7 @@
-/* Regions: turns events of control flow into calls of the builder (ir/region.c). The callbacks of VMAP, CUSTOM and CHECKPOINT have no regions: their events are
- * nodes of the graph around, computed from leaves that stand for one example, or for a gradient; their last YIELD makes them what they
- * are for (ir/vmap.c, ir/custom.c, ir/checkpoint.c). */
+/* SPDX-License-Identifier: MIT */
+/* Regions: turns events of control flow into calls of the builder (ir/region.c). The callbacks of VMAP, CUSTOM and CHECKPOINT have no
+ * regions: their events are nodes of the graph around, computed from leaves that stand for one example, or for a gradient; their last YIELD
+ * makes them what they are for (ir/vmap.c, ir/custom.c, ir/checkpoint.c). */
 #include "jit/builder.h"
 
 typedef struct jit_open { /* control flow that is not complete */
@@ -78,7 +79,8 @@ bool jit_by_example(const jit_builder *b, ir_ref y, ir_ref w)
 		const ir_node *n = ir_at(g, r);
 		const ir_ref from = mapped_by(b, r);
 		at[r] = r == w ? DIRECTLY : from != IR_NONE && at[from] ? BY_EXAMPLE : 0;
-		for (int k = 0; k < n->nsrc && n->op != IR_stop_gradient && (rt_is_float((tj_dtype)n->dtype) || ir_is_tuple(n)); k++) at[r] |= at[ir_src(g, n, k)];
+		for (int k = 0; k < n->nsrc && n->op != IR_stop_gradient && (rt_is_float((tj_dtype)n->dtype) || ir_is_tuple(n)); k++)
+			at[r] |= at[ir_src(g, n, k)];
 	}
 	return at && at[y] & BY_EXAMPLE;
 }
@@ -87,7 +89,9 @@ bool jit_by_example(const jit_builder *b, ir_ref y, ir_ref w)
 static bool map_all(jit_builder *b, const jit_node *n, const ir_ref *out)
 {
 	const jit_open *o = b->open;
-	const ir_vmap_ask q = { .n = o->event->attr[0], .nin = o->nparam, .nout = n->nsrc, .leaf = o->leaf, .in = o->in, .out = out, .site = o->event->site };
+	const ir_vmap_ask q = {
+		.n = o->event->attr[0], .nin = o->nparam, .nout = n->nsrc, .leaf = o->leaf, .in = o->in, .out = out, .site = o->event->site
+	};
 	b->open = o->outer;
 	b->grad = rt_arena_alloc(b->mem, sizeof *b->grad * (n->nsrc + 1u));
 	return b->grad && ir_vmap(b->in.at->g, &q, b->grad, NULL);

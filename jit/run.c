@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Runs a plan: finds the destinations of its values, and keeps the queues of devices in order. */
 #include "jit/segment.h"
 #include "runtime/profile.h"
@@ -9,7 +10,8 @@ static void share_external(const jit_plan *p, uint32_t i, const jit_bound *ext, 
 	*data = (char *)(uintptr_t)ext[o->same_ext].data + o->offset * (int64_t)tj_dtype_size((tj_dtype)p->value[i].layout->dtype);
 }
 
-/* May value i be computed in the buffer of its cell? Behind a fault of the same device its kernel leaves the buffer alone (rt_step.over). */
+/* May value i be computed in the buffer of its cell? Behind a fault of the same device its kernel leaves the buffer alone (rt_step.over).
+ */
 static bool in_place(tj_ctx *c, const jit_plan *p, const jit_inputs *in, uint32_t i)
 {
 	rt_held *cell = in->over ? in->over[i] : NULL;
@@ -63,7 +65,8 @@ tj_status jit_run_on_devices(const rt_exec *x, rt_run *r, uint32_t nin, rt_buffe
 	return st;
 }
 
-/* Makes room for the temporaries; if need be by freeing what the context keeps for its next tensors. The plan reports when there is none. */
+/* Makes room for the temporaries; if need be by freeing what the context keeps for its next tensors. The plan reports when there is none.
+ */
 static void reserve(tj_ctx *c, const rt_exec *x)
 {
 	for (int d = TJ_CPU + 1; d < RT_DEVICES; d++)
@@ -95,7 +98,8 @@ bool jit_run_plan(tj_ctx *c, const char *site, const jit_plan *p, const jit_inpu
 	if (!p->exec) return true; /* nothing to compute */
 	rt_no_err(&err);
 	if (!place_values(c, p, in, buf, data)) {
-		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), rt_usage_hint(p->n ? p->value[0].layout->device : TJ_CPU), "no memory for the results");
+		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_RETURN), rt_usage_hint(p->n ? p->value[0].layout->device : TJ_CPU),
+		          "no memory for the results");
 		return false;
 	}
 	for (uint32_t i = 0; i < in->next; i++) ptr[i] = in->ext[i].data; /* of a device: addresses there */

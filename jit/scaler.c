@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loss scaling: ops that a user could have written. */
 #include "jit/claim.h"
 
@@ -66,7 +67,9 @@ tj_tensor *tj_unscale_at(const char *site, const tj_scaler *s, tj_tensor **grad,
 	JIT_CURRENT(c, site);
 	if (!c) return jit_no_context();
 	if (jit_refuses(c, site, "unscale") || !is_scaler(c, site, "unscale", s)) return &c->rt.poison;
-	if (!grad || n < 1) return jit_error(c, site, TJ_ERR_ARG, "unscale", "pass the array that tj_grad() has filled", grad ? "there are %d gradients" : "the array of gradients is NULL", n);
+	if (!grad || n < 1)
+		return jit_error(c, site, TJ_ERR_ARG, "unscale", "pass the array that tj_grad() has filled",
+		                 grad ? "there are %d gradients" : "the array of gradients is NULL", n);
 	tj_tensor *by = tj_reciprocal_at(site, s->scale), *finite = NULL;
 	for (int i = 0; i < n && !tj_is_poison(by); i++) {
 		tj_tensor *g = tj_mul_at(site, wide(site, grad[i]), by), *all = tj_all_at(site, tj_isfinite_at(site, g), TJ_ALL, false);

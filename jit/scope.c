@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Scopes and lifetimes: push, pop, escape, retain, release. */
 #include "jit/call.h"
 #include "jit/event.h"
@@ -70,7 +71,8 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 	if (t->kind == RT_CELL || (t->flags & RT_HEAP)) return t;
 	tj_scope *own = scope_of(c, t), *to = own->parent;
 	if (!to) return jit_error(c, site, TJ_ERR_STATE, "escape", NULL, "the root scope has no parent");
-	if (a && a->callback.n && own == a->callback.v[a->callback.n - 1].scope && jit_in_callback(c, site, "escape", "return it in out[]")) return &c->rt.poison;
+	if (a && a->callback.n && own == a->callback.v[a->callback.n - 1].scope && jit_in_callback(c, site, "escape", "return it in out[]"))
+		return &c->rt.poison;
 	if (a && (own == a->scope || own->act != a->serial)) jit_leaves_trace(a, "escape", site);
 	if (a && own == a->scope && t->kind == RT_PENDING)
 		return jit_error(c, site, TJ_ERR_STATE, "escape", "return it in out[], or keep it with tj_retain()",
@@ -135,11 +137,16 @@ void tj_release_at(const char *site, tj_tensor *t)
 	JIT_CURRENT_IF_ANY(c, site);
 	if (!t || t == TJ_END || rt_is_number(t) || t->kind == RT_POISON || t->kind == RT_LATE) return;
 	if (!(t->flags & RT_HEAP)) {
-		if (c) jit_error(c, site, TJ_ERR_STATE, "release", "release only tensors that tj_retain() or tj_param() returned", "this tensor is not retained");
+		if (c)
+			jit_error(c, site, TJ_ERR_STATE, "release", "release only tensors that tj_retain() or tj_param() returned",
+			          "this tensor is not retained");
 		return;
 	}
 	if (t->kind == RT_DEAD) {
-		if (c) jit_error(c, site, TJ_ERR_DEAD, "release", "release a tensor once for each tj_retain() or tj_param() that returned it", "this tensor was released already");
+		if (c)
+			jit_error(c, site, TJ_ERR_DEAD, "release",
+			          "release a tensor once for each tj_retain() or tj_param() that returned it",
+			          "this tensor was released already");
 		return;
 	}
 	if (c && t->engine == &c->engine->rt && jit_refuses(c, site, "release")) return;

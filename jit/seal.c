@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sealing: at its boundary a recording is compiled and becomes a part of the trace. */
 #include "jit/compile.h"
 #include "jit/note.h"
@@ -44,7 +45,8 @@ static bool want(jit_act *a, jit_node *boundary, keeping *keep)
 			uint32_t cell = JIT_IDX(x->src[1]);
 			if (!again[cell] && !want_ref(keep, x->src[0])) return false;
 			again[cell] = 1;
-		} else if (boundary->op != JIT_RETURN && (x->op < IR_OPS || x->op == IR_get) && x->layout && !inside && !used[x->seq] && !want_ref(keep, JIT_REF(JIT_EV, x->seq)))
+		} else if (boundary->op != JIT_RETURN && (x->op < IR_OPS || x->op == IR_get) && x->layout && !inside && !used[x->seq] &&
+		           !want_ref(keep, JIT_REF(JIT_EV, x->seq)))
 			return false;
 	}
 	return true;

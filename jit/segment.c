@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Segments: at a boundary all pending events run as one plan. Later segments use its values as externals. */
 #include "jit/call.h"
 #include "jit/compile.h"
@@ -7,7 +8,8 @@
 
 /* ---- running a plan ---- */
 
-/* The cell that value i is assigned to, when the plan may overwrite its content; else NULL. moved: the content of a cell is assigned to another one. */
+/* The cell that value i is assigned to, when the plan may overwrite its content; else NULL. moved: the content of a cell is assigned to
+ * another one. */
 static rt_held *overwritten_cell(jit_act *a, const jit_plan *p, uint32_t i, bool moved)
 {
 	int slot = p->exec->out[i].alias_ext;
@@ -30,7 +32,8 @@ static bool is_made(jit_act *a, const jit_plan *p, const tj_tensor *v)
 	if (v->kind == RT_CELL) return true;
 	if (v->kind == RT_PENDING && v->seg == a->seg) {
 		const int i = jit_find_in_plan(p, v->seq), from = i < 0 || !p->exec ? -1 : p->exec->out[i].same_ext;
-		return i >= 0 && (from < 0 || (!p->exec->out[i].offset && jit_is_content(a->ctx, p->value[i].layout, a->ext.v[from].buf, a->ext.v[from].data)));
+		return i >= 0 && (from < 0 || (!p->exec->out[i].offset &&
+		                               jit_is_content(a->ctx, p->value[i].layout, a->ext.v[from].buf, a->ext.v[from].data)));
 	}
 	return (v->kind != RT_PENDING || jit_find_value(a, v, &l, &b, &data)) && jit_is_content(a->ctx, l, b, data);
 }
@@ -122,7 +125,8 @@ static void tell_recomputed(jit_act *a, const jit_done *d, uint32_t seq)
 	const char *name = a->fn->name, *reader = a->reader ? a->reader : "the return";
 	char text[512];
 	while (n->seq > event) n = n->parent;
-	snprintf(text, sizeof text, "%s: %s at %s was not kept at the boundary at %s, but is read after it: it was computed once more and is kept from now on",
+	snprintf(text, sizeof text,
+	         "%s: %s at %s was not kept at the boundary at %s, but is read after it: it was computed once more and is kept from now on",
 	         name, jit_event_name(n->op), n->site ? n->site : "?", d->boundary->site ? d->boundary->site : "?");
 	tj_reason r = jit_new_reason(name, "recompute", reader, "this costs one run; nothing need be done", text);
 	r.event = (int)event;
@@ -227,7 +231,12 @@ static bool bind_residuals(jit_act *a, const jit_plan *p)
 		jit_bound *b = &a->ext.v[a->ext.n];
 		tj_tensor *h = rt_arena_alloc(&a->mem, sizeof *h);
 		if (!h || !name_residual(a, &p->residual[i], a->before.v, b)) return false;
-		*h = (tj_tensor){ .kind = RT_PENDING, .dtype = b->layout->dtype, .rank = b->layout->rank, .seq = b->seq, .seg = b->seg, .layout = b->layout };
+		*h = (tj_tensor){ .kind = RT_PENDING,
+			          .dtype = b->layout->dtype,
+			          .rank = b->layout->rank,
+			          .seq = b->seq,
+			          .seg = b->seg,
+			          .layout = b->layout };
 		b->h = h;
 		a->unhinted++;
 		a->ext.n++;
@@ -324,7 +333,8 @@ static void tell_deep(jit_act *a, const char *site)
 {
 	static const char hint[] = "each tj_truth() ends a segment: take fewer turns in a call, or choose with tj_where()";
 	char text[384];
-	snprintf(text, sizeof text, "%s: a call of this key has more than %d segments; its body runs on every call; %s", a->fn->name, JIT_MAX_LEVELS, hint);
+	snprintf(text, sizeof text, "%s: a call of this key has more than %d segments; its body runs on every call; %s", a->fn->name,
+	         JIT_MAX_LEVELS, hint);
 	tj_reason r = jit_new_reason(a->fn->name, "direct", site ? site : "?", hint, text);
 	r.trace = (int)a->entry->number;
 	jit_reason(a->fn, &r);
@@ -334,7 +344,9 @@ static void tell_deep(jit_act *a, const char *site)
 static bool kept(const jit_act *a, uint32_t seq)
 {
 	for (uint32_t i = 0; i < a->assigned.n; i++)
-		if (a->assigned.v[i].version->kind == RT_PENDING && a->assigned.v[i].version->seg == a->seg && a->assigned.v[i].version->seq == seq) return true;
+		if (a->assigned.v[i].version->kind == RT_PENDING && a->assigned.v[i].version->seg == a->seg &&
+		    a->assigned.v[i].version->seq == seq)
+			return true;
 	for (uint32_t i = 0; i < a->retained.n; i++)
 		if (a->retained.v[i]->t.seg == a->seg && a->retained.v[i]->t.seq == seq) return true;
 	return false;
@@ -374,12 +386,21 @@ static bool boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *
 		return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
 	}
 	a->alone = op == JIT_RETURN && a->assigned.n && jit_alone_begin(a->ctx);
-	jit_inputs in = { .ext = a->ext.v, .next = a->ext.n, .num = a->num.v, .over = cells_to_overwrite(a, d.plan), .owners = 2, .boundary = n, .stray = a->stray.v, .nstray = a->stray.n };
-	if (RT_UNLIKELY(a->ctx->into != NULL) && op == JIT_RETURN && !outputs_into(a, d.plan, &in, src)) return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
+	jit_inputs in = { .ext = a->ext.v,
+		          .next = a->ext.n,
+		          .num = a->num.v,
+		          .over = cells_to_overwrite(a, d.plan),
+		          .owners = 2,
+		          .boundary = n,
+		          .stray = a->stray.v,
+		          .nstray = a->stray.n };
+	if (RT_UNLIKELY(a->ctx->into != NULL) && op == JIT_RETURN && !outputs_into(a, d.plan, &in, src))
+		return jit_error(a->ctx, site, TJ_ERR_NOMEM, jit_event_name(op), NULL, "out of memory"), false;
 	const bool audit = RT_UNLIKELY(a->ctx->engine->audit) && jit_audit_due(a, d.plan);
 	if (RT_UNLIKELY(a->learn != NULL)) jit_learn_segment(a, &d);
 	if (RT_UNLIKELY(audit)) in.over = NULL; /* the evaluator must read the same cells afterwards */
-	bool ok = run_plan(a, site, d.plan, &in, &d.buf, &d.data) && (!audit || jit_audit(a->ctx, &d, &in, d.data)) && (op == JIT_RETURN || record_inputs(a, &d));
+	bool ok = run_plan(a, site, d.plan, &in, &d.buf, &d.data) && (!audit || jit_audit(a->ctx, &d, &in, d.data)) &&
+	          (op == JIT_RETURN || record_inputs(a, &d));
 	drop_into(a, d.plan, &in);
 	a->done.v[a->done.n++] = d;
 	if (!ok) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* segment: at a boundary the pending events become a plan, which runs. */
 #ifndef TJ_JIT_SEGMENT_H
 #define TJ_JIT_SEGMENT_H
@@ -5,7 +6,8 @@
 #include "jit/ctx.h"
 
 /* seal.c */
-jit_node *jit_seal(jit_act *a, jit_node *n); /* the boundary as a part of the trace; NULL: the error is reported. The first thread that brings it compiles it */
+/* the boundary as a part of the trace; NULL: the error is reported. The first thread that brings it compiles it */
+jit_node *jit_seal(jit_act *a, jit_node *n);
 
 /* segment.c */
 bool jit_boundary(jit_act *a, const char *site, int op, int nsrc, tj_tensor *const *src); /* runs the pending events */

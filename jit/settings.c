@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Settings of a context: what its library calls may do. A change gives every function another key, so plans made under the old settings are
  * kept and found again. */
 #include "jit/call.h"
@@ -8,10 +9,12 @@
 static uint32_t packed(const tj_settings *s)
 {
 	static const uint32_t products[] = { [TJ_PRODUCTS_OWN] = RT_PRODUCTS_OWN, [TJ_PRODUCTS_LIBRARY] = RT_PRODUCTS_LIBRARY };
-	static const uint32_t attention[] = { [TJ_ATTENTION_MATH] = RT_ATTENTION_MATH, [TJ_ATTENTION_FUSED] = RT_ATTENTION_FUSED, [TJ_ATTENTION_LIBRARY] = RT_ATTENTION_LIBRARY };
-	return (s->allow_tf32 ? RT_ALLOW_TF32 : 0) | (s->allow_reduced_precision ? RT_ALLOW_REDUCED : 0) | (s->allow_nondeterministic ? RT_ALLOW_NONDETERMINISTIC : 0) |
-	       (s->no_split_sums ? RT_NO_SPLIT_SUMS : 0) | (s->autotune ? RT_AUTOTUNE : 0) | (s->no_epilogues ? RT_NO_EPILOGUES : 0) |
-	       products[s->products] | attention[s->attention];
+	static const uint32_t attention[] = { [TJ_ATTENTION_MATH] = RT_ATTENTION_MATH,
+		                              [TJ_ATTENTION_FUSED] = RT_ATTENTION_FUSED,
+		                              [TJ_ATTENTION_LIBRARY] = RT_ATTENTION_LIBRARY };
+	return (s->allow_tf32 ? RT_ALLOW_TF32 : 0) | (s->allow_reduced_precision ? RT_ALLOW_REDUCED : 0) |
+	       (s->allow_nondeterministic ? RT_ALLOW_NONDETERMINISTIC : 0) | (s->no_split_sums ? RT_NO_SPLIT_SUMS : 0) |
+	       (s->autotune ? RT_AUTOTUNE : 0) | (s->no_epilogues ? RT_NO_EPILOGUES : 0) | products[s->products] | attention[s->attention];
 }
 
 tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s)
@@ -21,11 +24,14 @@ tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s)
 	if (!in || jit_refuses_in_body(c, site, "set_settings")) return TJ_ERR_STATE;
 	if (jit_odd_size(all.size)) return jit_error(c, site, TJ_ERR_ARG, "set_settings", JIT_SIZES, all.size), TJ_ERR_ARG;
 	if ((unsigned)all.products > TJ_PRODUCTS_LIBRARY) {
-		jit_error(c, site, TJ_ERR_ARG, "set_settings", "TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN or TJ_PRODUCTS_LIBRARY", ".products is %d", (int)all.products);
+		jit_error(c, site, TJ_ERR_ARG, "set_settings", "TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN or TJ_PRODUCTS_LIBRARY",
+		          ".products is %d", (int)all.products);
 		return TJ_ERR_ARG;
 	}
 	if ((unsigned)all.attention > TJ_ATTENTION_LIBRARY) {
-		jit_error(c, site, TJ_ERR_ARG, "set_settings", "TJ_ATTENTION_AUTO, TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED or TJ_ATTENTION_LIBRARY", ".attention is %d", (int)all.attention);
+		jit_error(c, site, TJ_ERR_ARG, "set_settings",
+		          "TJ_ATTENTION_AUTO, TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED or TJ_ATTENTION_LIBRARY", ".attention is %d",
+		          (int)all.attention);
 		return TJ_ERR_ARG;
 	}
 	c->settings = packed(&all);
@@ -41,11 +47,21 @@ tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out)
 	if (!in || jit_refuses(c, site, "get_settings")) return TJ_ERR_STATE;
 	if (!jit_has_room(c, site, "get_settings", out, out ? out->size : 0, "tj_settings s = { .size = sizeof s };")) return TJ_ERR_ARG;
 	const uint32_t s = c->settings;
-	const tj_settings all = { .size = out->size, .allow_tf32 = s & RT_ALLOW_TF32, .allow_reduced_precision = s & RT_ALLOW_REDUCED,
-		                      .allow_nondeterministic = s & RT_ALLOW_NONDETERMINISTIC, .no_split_sums = s & RT_NO_SPLIT_SUMS, .autotune = s & RT_AUTOTUNE,
-		                      .products = s & RT_PRODUCTS_OWN ? TJ_PRODUCTS_OWN : s & RT_PRODUCTS_LIBRARY ? TJ_PRODUCTS_LIBRARY : TJ_PRODUCTS_AUTO,
-		                      .attention = s & RT_ATTENTION_MATH ? TJ_ATTENTION_MATH : s & RT_ATTENTION_FUSED ? TJ_ATTENTION_FUSED : s & RT_ATTENTION_LIBRARY ? TJ_ATTENTION_LIBRARY : TJ_ATTENTION_AUTO,
-		                      .no_graphs = c->rt.run.singly, .no_epilogues = s & RT_NO_EPILOGUES };
+	const tj_settings all = { .size = out->size,
+		                  .allow_tf32 = s & RT_ALLOW_TF32,
+		                  .allow_reduced_precision = s & RT_ALLOW_REDUCED,
+		                  .allow_nondeterministic = s & RT_ALLOW_NONDETERMINISTIC,
+		                  .no_split_sums = s & RT_NO_SPLIT_SUMS,
+		                  .autotune = s & RT_AUTOTUNE,
+		                  .products = s & RT_PRODUCTS_OWN       ? TJ_PRODUCTS_OWN
+		                              : s & RT_PRODUCTS_LIBRARY ? TJ_PRODUCTS_LIBRARY
+		                                                        : TJ_PRODUCTS_AUTO,
+		                  .attention = s & RT_ATTENTION_MATH      ? TJ_ATTENTION_MATH
+		                               : s & RT_ATTENTION_FUSED   ? TJ_ATTENTION_FUSED
+		                               : s & RT_ATTENTION_LIBRARY ? TJ_ATTENTION_LIBRARY
+		                                                          : TJ_ATTENTION_AUTO,
+		                  .no_graphs = c->rt.run.singly,
+		                  .no_epilogues = s & RT_NO_EPILOGUES };
 	memcpy(out, &all, all.size < sizeof all ? all.size : sizeof all);
 	return TJ_OK;
 }
@@ -55,7 +71,8 @@ tj_library tj_product_library_at(const char *site, tj_ctx *c, tj_dtype dtype, tj
 	JIT_COME_IN(in, c, site);
 	if (!in || jit_refuses(c, site, "product_library")) return (tj_library){ 0 };
 	if ((unsigned)dtype >= TJ_DTYPE_COUNT || dtype == TJ_BOOL || (unsigned)numerics > TJ_FAST) {
-		jit_error(c, site, TJ_ERR_ARG, "product_library", "a dtype such as TJ_F32, and TJ_STRICT or TJ_FAST", "matmul has no such dtype or numerics");
+		jit_error(c, site, TJ_ERR_ARG, "product_library", "a dtype such as TJ_F32, and TJ_STRICT or TJ_FAST",
+		          "matmul has no such dtype or numerics");
 		return (tj_library){ 0 };
 	}
 	if (!strcmp(c->engine->backend_name, "eval")) return (tj_library){ "tjit", TJ_VERSION, "the evaluator computes everything, as requested" };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* nonzero, masked_select, unique: the size of the result depends on data. In a body each is a boundary: pending events run,
  * the host computes the op, and later events use the result as an external of the size that it has. Of floats that a mask selects it
  * computes the places alone, and index_select, an event of the next segment, has the elements and their gradient. */
@@ -89,7 +90,9 @@ static bool admit(tj_ctx *c, const char *site, int event, int n, tj_tensor *cons
 	const char *op = jit_event_name(event);
 	jit_act *a = jit_active(c);
 	if (jit_admit_all(c, site, op, n, src, in) == JIT_POISON) return false;
-	if (a && a->callback.n && jit_in_callback(c, site, op, "keep the size: choose with tj_where(), or do it before and pass the result in")) return false;
+	if (a && a->callback.n &&
+	    jit_in_callback(c, site, op, "keep the size: choose with tj_where(), or do it before and pass the result in"))
+		return false;
 	if (a && a->learn) jit_learn_stop(a, site ? site : "?", "%s at %s gives a tensor whose size depends on data", op, site ? site : "?");
 	return true;
 }
@@ -120,7 +123,9 @@ static result failed(tj_ctx *c, const char *site, int event, int64_t bytes)
 static result new_result(tj_ctx *c, const char *site, int event, const ir_meta *m)
 {
 	const rt_layout *l = rt_layout_get(&c->engine->rt.layouts, (tj_dtype)m->dtype, m->device, m->rank, m->dim, NULL);
-	if (!l) return (result){ .t = jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(event), NULL, "no memory for a result of %lld elements", (long long)m->dim[0]) };
+	if (!l)
+		return (result){ .t = jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(event), NULL,
+			                        "no memory for a result of %lld elements", (long long)m->dim[0]) };
 	rt_buffer *b = rt_buffer_on(&c->rt, l->device, (size_t)l->bytes);
 	const int64_t bytes = l->bytes;
 	if (!b) {
@@ -151,7 +156,8 @@ static result new_sized(tj_ctx *c, const char *site, int event, const ir_meta *m
 static tj_tensor *send(tj_ctx *c, const char *site, result *r)
 {
 	rt_err err = { 0 };
-	if (r->host && rt_buffer_write(c->rt.pool, r->t->buf, r->host, (size_t)r->t->layout->bytes, &err) != TJ_OK) r->t = jit_report(c, site, &err);
+	if (r->host && rt_buffer_write(c->rt.pool, r->t->buf, r->host, (size_t)r->t->layout->bytes, &err) != TJ_OK)
+		r->t = jit_report(c, site, &err);
 	rt_free(r->host);
 	r->host = NULL;
 	return r->t;
@@ -183,7 +189,8 @@ static bool fit(tj_ctx *c, const char *site, tj_tensor *const *in, ir_meta *out)
 		rt_text x = { 0 }, mask = { 0 };
 		ir_put_meta(&x, &m[0]);
 		ir_put_meta(&mask, &m[1]);
-		jit_error(c, site, TJ_ERR_DTYPE, op, "compare first, tj_gt(x, tj_f(0)), or cast the mask with tj_cast(mask, TJ_BOOL)", "the mask must be bool: x %s, mask %s", rt_str(&x), rt_str(&mask));
+		jit_error(c, site, TJ_ERR_DTYPE, op, "compare first, tj_gt(x, tj_f(0)), or cast the mask with tj_cast(mask, TJ_BOOL)",
+		          "the mask must be bool: x %s, mask %s", rt_str(&x), rt_str(&mask));
 		rt_text_free(&x);
 		rt_text_free(&mask);
 		return false;
@@ -238,7 +245,8 @@ static tj_tensor *read_places(tj_ctx *c, const char *site, tj_tensor *const *in,
 	tj_tensor *at = find_places(c, site, in, common), *x = in[0];
 	if (at->kind == RT_POISON) return at;
 	rt_numel(common->rank, common->dim, &n);
-	if (have.rank != common->rank || memcmp(have.dim, common->dim, sizeof *have.dim * have.rank)) x = jit_event(site, IR_expand, 1, &x, common->rank, common->dim);
+	if (have.rank != common->rank || memcmp(have.dim, common->dim, sizeof *have.dim * have.rank))
+		x = jit_event(site, IR_expand, 1, &x, common->rank, common->dim);
 	if (common->rank != 1) x = jit_event(site, IR_reshape, 1, &x, 1, &n);
 	return jit_event(site, IR_index_select, 2, (tj_tensor *[]){ x, at }, 1, &axis);
 }
@@ -281,7 +289,8 @@ tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices,
 		if (out[k]) *out[k] = c ? &c->rt.poison : jit_no_context();
 	if (!c) return jit_no_context();
 	if (!admit(c, site, JIT_UNIQUE, 1, &x, in) || !reach(c, site, JIT_UNIQUE, 1, in, 0, &o)) return &c->rt.poison;
-	if (!ir_unique_sort(&u, &o.v, indices || inverse || counts)) jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_UNIQUE), NULL, "no memory to sort");
+	if (!ir_unique_sort(&u, &o.v, indices || inverse || counts))
+		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_UNIQUE), NULL, "no memory to sort");
 	else {
 		ok = unique_results(c, site, &u, &o.v.meta, out, r);
 		if (ok) ir_unique_write(&u, r[0].to, r[1].to, r[2].to, r[3].to);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Prints the graphs of all sizes of a signature as one graph with symbols: compares the texts of each size word by word.
  *
  *   %2 = reshape f32[7,64] %1 shape=7,64          size B = 7

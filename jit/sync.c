@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GPUs beside other libraries: waiting, streams, and the memory of devices. */
 #include "jit/claim.h"
 #include "jit/call.h"
@@ -45,7 +46,10 @@ tj_status tj_set_stream_at(const char *site, tj_ctx *c, tj_device device, void *
 }
 
 /* ---- memory ---- */
-static rt_allocator *allocator_of(const tj_ctx *c, tj_device device) { return device == TJ_CPU ? c->rt.allocator : c->rt.allocator_on[device]; }
+static rt_allocator *allocator_of(const tj_ctx *c, tj_device device)
+{
+	return device == TJ_CPU ? c->rt.allocator : c->rt.allocator_on[device];
+}
 
 tj_status tj_memory_stats_at(const char *site, tj_ctx *c, tj_device device, tj_memory *out)
 {
@@ -58,8 +62,14 @@ tj_status tj_memory_stats_at(const char *site, tj_ctx *c, tj_device device, tj_m
 	size_t unused = 0, all = 0;
 	if (d && d->memory && !d->memory(d->self, &unused, &all)) unused = all = 0;
 	rt_allocator *a = allocator_of(c, device);
-	const tj_memory m = { .size = out->size, .allocated = u.used, .cached = (a ? rt_allocator_held(a) : 0) + rt_pool_held(c->rt.pool, device), .peak = u.peak, .limit = u.limit, .allocations = u.made,
-		                  .free = unused, .total = all };
+	const tj_memory m = { .size = out->size,
+		              .allocated = u.used,
+		              .cached = (a ? rt_allocator_held(a) : 0) + rt_pool_held(c->rt.pool, device),
+		              .peak = u.peak,
+		              .limit = u.limit,
+		              .allocations = u.made,
+		              .free = unused,
+		              .total = all };
 	memcpy(out, &m, m.size < sizeof m ? m.size : sizeof m);
 	return TJ_OK;
 }

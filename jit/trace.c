@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The trace: its nodes and plans, made, compared, freed. */
 #include "jit/trace.h"
 
@@ -32,7 +33,9 @@ jit_node *jit_new_node(int nsrc, int nattr, int nmet)
 
 bool jit_same_node(const jit_node *x, const jit_node *y)
 {
-	if (x->op != y->op || x->mode != y->mode || x->nsrc != y->nsrc || x->nattr != y->nattr || x->nmet != y->nmet || x->layout != y->layout) return false;
+	if (x->op != y->op || x->mode != y->mode || x->nsrc != y->nsrc || x->nattr != y->nattr || x->nmet != y->nmet ||
+	    x->layout != y->layout)
+		return false;
 	if (x->nattr && memcmp(x->attr, y->attr, x->nattr * sizeof *x->attr)) return false;
 	if (x->nsrc && memcmp(x->src, y->src, x->nsrc * sizeof *x->src)) return false;
 	for (int i = 0; i < x->nmet; i++)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* trace: the events of the bodies, recorded.
  *
  *   tj_call -> find the entry -> run the body, each event matched or recorded -> at a boundary: seal -> lower ->
@@ -15,23 +16,28 @@
 #include "ir/ir.h"
 #include "runtime/tensor.h"
 
-/* Events that are no ops. Control flow is recorded as: IR_cond, IR_while, IR_scan, CUSTOM or VMAP; then its callbacks in order, each as CALLBACK,
- * PARAMs, the events of the callback, YIELD; then an IR_get for each result. The attributes of PARAM and IR_get are their type:
+/* Events that are no ops. Control flow is recorded as: IR_cond, IR_while, IR_scan, CUSTOM or VMAP; then its callbacks in order, each as
+ * CALLBACK, PARAMs, the events of the callback, YIELD; then an IR_get for each result. The attributes of PARAM and IR_get are their type:
  * {which, dtype, device, size...}. An op with several results is followed by an IR_get for each result that the caller wants. */
-#define JIT_EVENTS(X)                                                                                                     \
-	X(ASSIGN, "assign")     /* cell, value */                                                                            \
-	X(RETAIN, "retain")     /* value; it outlives the call */                                                            \
-	X(GRAD, "grad")         /* value, perhaps a cotangent, tensors; then an IR_get for each of these, as after an op with several results */ \
-	X(JVP, "jvp")           /* value, tensors, as many tangents; then an IR_get */                                       \
-	X(BEFORE, "before")     /* externals of an earlier segment of the call that a GRAD or JVP goes through (earlier.h) */  \
-	X(LINK, "link")         /* an external; it is a value of such a segment: {place, event} */                          \
-	X(CALLBACK, "callback") X(PARAM, "parameter") X(YIELD, "yield")                                                      \
-	X(CUSTOM, "custom_grad") /* tensors; then two callbacks, the second one with the results of the first and their gradients as PARAMs; then an IR_get for each result */ \
-	X(CHECKPOINT, "checkpoint") /* nothing; then a callback, then an IR_get for each result */ \
-	X(VMAP, "vmap")         /* tensors whose axis 0 counts the examples; then a callback, then an IR_get for each result */ \
-	/* boundaries: the host needs their operands */                                                                        \
-	X(TRUTH, "truth") X(ITEM, "item") X(DATA, "data") X(NONZERO, "nonzero") X(MASKED_SELECT, "masked_select")            \
-	X(UNIQUE, "unique") X(RETURN, "return")
+#define JIT_EVENTS(X) \
+	X(ASSIGN, "assign") /* cell, value */ \
+	X(RETAIN, "retain") /* value; it outlives the call */ \
+	X(GRAD, "grad") /* value, perhaps a cotangent, tensors; then an IR_get for each of these, as after an op with several results */ \
+	X(JVP, "jvp")   /* value, tensors, as many tangents; then an IR_get */ \
+	X(BEFORE, "before") /* externals of an earlier segment of the call that a GRAD or JVP goes through (earlier.h) */ \
+	X(LINK, "link")     /* an external; it is a value of such a segment: {place, event} */ \
+	X(CALLBACK, "callback") \
+	X(PARAM, "parameter") X(YIELD, "yield") \
+		X(CUSTOM, "custom_grad") /* tensors; then two callbacks, the second one with the results of the first and their gradients \
+	                                    as PARAMs; then an IR_get for each result */ \
+		X(CHECKPOINT, "checkpoint") /* nothing; then a callback, then an IR_get for each result */ \
+		X(VMAP, \
+	          "vmap") /* tensors whose axis 0 counts the examples; then a callback, then an IR_get for each result */ /* boundaries: \
+	                                                                                                                     the host \
+	                                                                                                                     needs their \
+	                                                                                                                     operands */ \
+		X(TRUTH, "truth") X(ITEM, "item") X(DATA, "data") X(NONZERO, "nonzero") X(MASKED_SELECT, "masked_select") \
+			X(UNIQUE, "unique") X(RETURN, "return")
 typedef enum jit_event_kind {
 	JIT_EVENT_BASE = IR_OP_COUNT - 1, /* event kinds are numbered behind the ops */
 #define X(kind, name) JIT_##kind,
@@ -41,7 +47,8 @@ typedef enum jit_event_kind {
 
 /* An operand of an event: kind in the top 3 bits. */
 typedef uint32_t jit_ref;
-enum { JIT_EV, JIT_EXT, JIT_FLOAT, JIT_INT, JIT_CELL }; /* the index is an event number, an external slot, a number slot (twice), a cell slot */
+/* the index is an event number, an external slot, a number slot (twice), a cell slot */
+enum { JIT_EV, JIT_EXT, JIT_FLOAT, JIT_INT, JIT_CELL };
 #define JIT_REF(kind, i) ((jit_ref)(kind) << 29 | (i))
 #define JIT_KIND(r) ((r) >> 29)
 #define JIT_IDX(r) ((r) & 0x1FFFFFFF)
@@ -76,21 +83,25 @@ typedef struct jit_node {
 	const jit_ext *met;
 	const jit_ref *src;
 } jit_node;
-_Static_assert(offsetof(jit_node, op) == 0 && offsetof(jit_node, nsrc) == 2 && offsetof(jit_node, nattr) == 4 && offsetof(jit_node, mode) == 6 && offsetof(jit_node, draws) == 7 &&
-               offsetof(jit_node, seq) == 8, "next_is() compares the first five as one word");
+_Static_assert(offsetof(jit_node, op) == 0 && offsetof(jit_node, nsrc) == 2 && offsetof(jit_node, nattr) == 4 &&
+                       offsetof(jit_node, mode) == 6 && offsetof(jit_node, draws) == 7 && offsetof(jit_node, seq) == 8,
+               "next_is() compares the first five as one word");
 
 enum { JIT_LOOSE_ATTRS = 30 }; /* only guards of the first 30 attributes can be dropped */
 #define JIT_LOOSE_NUMBERS (1u << 30)
 #define JIT_LOOSE_TOLD (1u << 31) /* the audit has reported this event */
 
-/* An inner value: step `step` of the computation of event seq (ir/inner.c); no event has it as its result. Its name is JIT_INNER | its index in
- * jit_segment.inner; a name may be used in place of an event number of an earlier segment. */
+/* An inner value: step `step` of the computation of event seq (ir/inner.c); no event has it as its result. Its name is JIT_INNER | its
+ * index in jit_segment.inner; a name may be used in place of an event number of an earlier segment. */
 enum { JIT_INNER = 1 << 28 };
-typedef struct jit_inner { uint32_t seq, step; const rt_layout *layout; } jit_inner; /* layout: a reference is held; NULL until it is first needed */
+/* layout: a reference is held; NULL until it is first needed */
+typedef struct jit_inner { uint32_t seq, step; const rt_layout *layout; } jit_inner;
 
 /* A value that a plan computes. seq: its event number, or the name of an inner value. */
-typedef struct jit_value { uint32_t seq; jit_inner inner; const rt_layout *layout; } jit_value; /* inner: set when seq is a name; its layout is not used */
-/* A value of an earlier segment that a plan reads besides the externals of the trace. place: of that segment among those that the BEFOREs name. */
+/* inner: set when seq is a name; its layout is not used */
+typedef struct jit_value { uint32_t seq; jit_inner inner; const rt_layout *layout; } jit_value;
+/* A value of an earlier segment that a plan reads besides the externals of the trace. place: of that segment among those that the BEFOREs
+ * name. */
 typedef struct jit_residual { uint32_t place, seq; } jit_residual;
 typedef struct jit_plan {
 	atomic_int refs;
@@ -104,7 +115,8 @@ typedef struct jit_plan {
 	int *into;               /* by value: the external that is the cell to which the value is assigned, or -1; NULL: not known */
 	jit_residual *residual;  /* read as the externals behind those of the trace */
 	uint32_t nresidual;
-	struct jit_plan *older;  /* the plan that this one replaced; kept while the segment lives, since another thread may be about to take a reference */
+	struct jit_plan *older;  /* the plan that this one replaced; kept while the segment lives, since another thread may be about to take
+	                            a reference */
 	atomic_bool audited;     /* its values were compared with those of the evaluator */
 } jit_plan;
 

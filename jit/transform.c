@@ -1,5 +1,6 @@
-/* tj_vmap, tj_custom_grad, tj_checkpoint. Their callbacks have no graph of their own: the events stay in the graph around, where gradients find the values
- * outside; region.c then makes them what they are for (ir/vmap.c, ir/custom.c, ir/checkpoint.c).
+/* SPDX-License-Identifier: MIT */
+/* tj_vmap, tj_custom_grad, tj_checkpoint. Their callbacks have no graph of their own: the events stay in the graph around, where gradients
+ * find the values outside; region.c then makes them what they are for (ir/vmap.c, ir/custom.c, ir/checkpoint.c).
  *
  *   VMAP xs | CALLBACK PARAM... events YIELD outs | get get ...
  *   CUSTOM in | CALLBACK events YIELD outs | CALLBACK PARAM... events YIELD gradients | get get ...
@@ -28,12 +29,18 @@ static bool example_axis(const jit_op *w, examples *x, int i, int axis)
 {
 	char type[160];
 	if (axis == TJ_UNMAPPED || (jit_is_number(x->in[i]) && !axis)) return x->captured[i] = true;
-	if (jit_is_number(x->in[i])) return jit_op_fail(w, TJ_ERR_SHAPE, "numbers are the same for all examples", "operand %d is a number: it has no axis %d", i, axis);
+	if (jit_is_number(x->in[i]))
+		return jit_op_fail(w, TJ_ERR_SHAPE, "numbers are the same for all examples", "operand %d is a number: it has no axis %d", i,
+		                   axis);
 	const ir_meta m = jit_meta(x->in[i]);
 	jit_put_type(type, sizeof type, &m);
-	if (axis < -m.rank || axis >= m.rank) return jit_op_fail(w, TJ_ERR_SHAPE, "set .in_axes to TJ_UNMAPPED for a tensor that is the same for all examples", "operand %d is %s: it has no axis %d", i, type, axis);
+	if (axis < -m.rank || axis >= m.rank)
+		return jit_op_fail(w, TJ_ERR_SHAPE, "set .in_axes to TJ_UNMAPPED for a tensor that is the same for all examples",
+		                   "operand %d is %s: it has no axis %d", i, type, axis);
 	if (axis < 0) axis += m.rank;
-	if (x->n >= 0 && m.dim[axis] != x->n) return jit_op_fail(w, TJ_ERR_SHAPE, "all must have as many examples", "operand %d is %s: along axis %d it has not %lld examples", i, type, axis, (long long)x->n);
+	if (x->n >= 0 && m.dim[axis] != x->n)
+		return jit_op_fail(w, TJ_ERR_SHAPE, "all must have as many examples",
+		                   "operand %d is %s: along axis %d it has not %lld examples", i, type, axis, (long long)x->n);
 	x->n = m.dim[axis];
 	x->in[i] = move_axis(w, x->in[i], axis, 0);
 	return x->in[i]->kind != RT_POISON;
@@ -44,7 +51,9 @@ static bool note_results(const jit_op *w, jit_inside *k, void *env)
 	ir_meta *type = env;
 	for (int i = 0; i < k->nout; i++) {
 		type[i] = jit_meta(k->out[i]);
-		if (type[i].rank == TJ_MAX_RANK) return jit_op_fail(w, TJ_ERR_LIMIT, "the axis that counts the examples is one of TJ_MAX_RANK", "result %d has %d axes: there is no room for one more", i, TJ_MAX_RANK);
+		if (type[i].rank == TJ_MAX_RANK)
+			return jit_op_fail(w, TJ_ERR_LIMIT, "the axis that counts the examples is one of TJ_MAX_RANK",
+			                   "result %d has %d axes: there is no room for one more", i, TJ_MAX_RANK);
 	}
 	return true;
 }
@@ -76,7 +85,9 @@ bool jit_vmap(const jit_op *w, const jit_flow *q)
 	for (int i = 0; q->out_axes && i < q->nout; i++) {
 		int axis = q->out_axes[i];
 		const int rank = type[i].rank;
-		if (axis < -rank || axis >= rank) return jit_op_fail(w, TJ_ERR_SHAPE, "it counts the axes of the result with its examples", ".out_axes %d is %d, but result %d has %d axes", i, axis, i, rank);
+		if (axis < -rank || axis >= rank)
+			return jit_op_fail(w, TJ_ERR_SHAPE, "it counts the axes of the result with its examples",
+			                   ".out_axes %d is %d, but result %d has %d axes", i, axis, i, rank);
 		q->out[i] = move_axis(w, q->out[i], 0, axis < 0 ? axis + rank : axis);
 		if (q->out[i]->kind == RT_POISON) return false;
 	}
@@ -98,7 +109,8 @@ static bool compare_grads(const jit_op *w, jit_inside *k, void *env)
 	for (int i = 0; i < k->nout; i++) {
 		char x[160], y[160];
 		ir_meta m = jit_meta(k->out[i]);
-		if (m.dtype != want[i].dtype && rt_is_float((tj_dtype)m.dtype) && rt_is_float((tj_dtype)want[i].dtype)) { /* .autocast computes in another one */
+		if (m.dtype != want[i].dtype && rt_is_float((tj_dtype)m.dtype) &&
+		    rt_is_float((tj_dtype)want[i].dtype)) { /* .autocast computes in another one */
 			const int64_t to = want[i].dtype;
 			k->out[i] = jit_event(w->site, IR_cast, 1, &k->out[i], 1, &to);
 			if (k->out[i]->kind == RT_POISON) return false;
@@ -107,7 +119,9 @@ static bool compare_grads(const jit_op *w, jit_inside *k, void *env)
 		if (jit_same_type(&m, &want[i])) continue;
 		jit_put_type(x, sizeof x, &want[i]);
 		jit_put_type(y, sizeof y, &m);
-		return jit_op_fail(w, m.dtype == want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE, "a gradient has the dtype and the shape of its tensor", "operand %d is %s, but backward gives %s for it (%s)", i, x, y, jit_op_site(w, k->out[i]));
+		return jit_op_fail(w, m.dtype == want[i].dtype ? TJ_ERR_SHAPE : TJ_ERR_DTYPE,
+		                   "a gradient has the dtype and the shape of its tensor",
+		                   "operand %d is %s, but backward gives %s for it (%s)", i, x, y, jit_op_site(w, k->out[i]));
 	}
 	return true;
 }
@@ -117,7 +131,9 @@ static bool custom_here(const jit_op *w)
 {
 	for (uint32_t i = 0; i < w->a->callback.n; i++) {
 		const jit_callback *k = &w->a->callback.v[i];
-		if (k->custom) return jit_op_fail(w, TJ_ERR_STATE, "compute there with ops; `forward` may have such values", "`backward` of %s cannot have values with gradients of their own", k->op);
+		if (k->custom)
+			return jit_op_fail(w, TJ_ERR_STATE, "compute there with ops; `forward` may have such values",
+			                   "`backward` of %s cannot have values with gradients of their own", k->op);
 	}
 	return true;
 }
@@ -127,13 +143,16 @@ bool jit_custom(const jit_op *w, const jit_flow *q)
 	const int n = q->nin, nout = q->nout, all = n + 2 * nout; /* what backward gets */
 	rt_arena *mem = &w->a->mem;
 	tj_tensor **in, **like = rt_arena_alloc(mem, ((size_t)all + 1) * sizeof *like);
-	ir_meta *type = rt_arena_alloc(mem, ((size_t)all + 1) * sizeof *type), *own = type ? type + 2 * nout : NULL; /* of results, of their gradients, of operands */
+	ir_meta *type = rt_arena_alloc(mem, ((size_t)all + 1) * sizeof *type),
+		*own = type ? type + 2 * nout : NULL; /* of results, of their gradients, of operands */
 	bool *captured = rt_arena_alloc(mem, (size_t)all + 1);
 	if (!like || !type || !captured) return jit_op_nomem(w);
 	if (!n) return jit_op_fail(w, TJ_ERR_ARG, "list the tensors that have gradients", "it has no operands");
 	if (!custom_here(w) || !jit_op_admit(w, q->in, n, &in)) return false;
 	for (int i = 0; i < n; i++) {
-		if (jit_is_number(in[i])) return jit_op_fail(w, TJ_ERR_ARG, "let the callbacks capture the number", "operand %d is a number: it has no gradient", i);
+		if (jit_is_number(in[i]))
+			return jit_op_fail(w, TJ_ERR_ARG, "let the callbacks capture the number",
+			                   "operand %d is a number: it has no gradient", i);
 		own[i] = jit_meta(in[i]);
 	}
 	for (int i = 0; i < all; i++) {

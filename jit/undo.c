@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "jit/undo.h"
 #include "jit/claim.h"
 
@@ -27,8 +28,8 @@ static void free_gone(tj_ctx *c)
 
 /* ---- undoing ---- */
 
-/* The content was to be written in place behind the fault, so it is the old one. Another tensor over the buffer stands for the new one: it stays
- * lost, and the cell takes the memory. */
+/* The content was to be written in place behind the fault, so it is the old one. Another tensor over the buffer stands for the new one: it
+ * stays lost, and the cell takes the memory. */
 static void find_again(tj_ctx *c, rt_held *cell)
 {
 	rt_buffer *b = cell->t.buf, *own;
@@ -147,8 +148,8 @@ void jit_undo_close(tj_ctx *c)
 	rt_vec_free(&c->undo.gone);
 }
 
-/* The clone exists, and no call relies on c being alone, so no further commit is kept. Another thread may be in a call of c, so the list is not
- * touched there. */
+/* The clone exists, and no call relies on c being alone, so no further commit is kept. Another thread may be in a call of c, so the list is
+ * not touched there. */
 bool jit_undo_before_clone(tj_ctx *c)
 {
 	rt_err err = { 0 };

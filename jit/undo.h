@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* undo: commits that a GPU may still find to be wrong.
  *
  * A fault on a GPU is found after the call that caused it has returned, and calls behind it may have committed meanwhile. So while
@@ -28,7 +29,8 @@ typedef struct jit_undos { /* of a context */
 	atomic_bool some;        /* v is not empty; for other threads */
 } jit_undos;
 
-/* Before the commit of w: decides whether it is kept; else waits for the work in doubt. The error is a fault of an earlier call, or of this one. */
+/* Before the commit of w: decides whether it is kept; else waits for the work in doubt. The error is a fault of an earlier call, or of this
+ * one. */
 tj_status jit_undo_begin(tj_ctx *c, const jit_write *w, uint32_t n, bool alone, rt_err *err);
 void jit_undo_end(tj_ctx *c, const jit_write *w, uint32_t n); /* after the commit: takes over the references w->buf, on the old contents */
 /* The next plan writes a cell in place, and may run after a fault. false: no memory, so it must not. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Versions: the libraries that tjit opens by name, which of them are there, and why the others are not. */
 #include "codegen_cuda/cuda.h"
 #include "jit/ctx.h"
@@ -49,9 +50,10 @@ const tj_library *tj_libraries(void)
 	static char version[LIBRARIES][32];
 	static bool known;
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static const struct { const char *name; void (*put)(tj_library *l, char *version, size_t room); } all[LIBRARIES] = {
-		[LLVM] = { "LLVM", put_llvm }, [ONEDNN] = { "oneDNN", put_onednn }, [DRIVER] = { "CUDA driver", put_driver }, [NVRTC] = { "NVRTC", put_nvrtc },
-		[CUBLASLT] = { "cuBLASLt", put_cublaslt },
+	static const struct { const char *name; void (*put)(tj_library *l, char *version, size_t room);
+	} all[LIBRARIES] = {
+		[LLVM] = { "LLVM", put_llvm },    [ONEDNN] = { "oneDNN", put_onednn },       [DRIVER] = { "CUDA driver", put_driver },
+		[NVRTC] = { "NVRTC", put_nvrtc }, [CUBLASLT] = { "cuBLASLt", put_cublaslt },
 	};
 	rt_lock(&lock);
 	for (int i = 0; !known && i < LIBRARIES; i++) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* affine: the index of a value inside a group, and how views change it.
  *
  * A map has, for each axis of the value, one expression over the group's atoms. A reshape may split an atom: that rewrites
@@ -115,11 +116,14 @@ bool lo_r_term(const lo_group *G, const lo_expr *e, int64_t *coef, int64_t *grou
 	for (int a = 0; a < G->natom; a++) /* the innermost atom of r on which e depends */
 		if (G->isr[a] && G->ext[a] > 1 && e->c[a] && (!*coef || G->rstride[a] < *group)) *coef = e->c[a], *group = G->rstride[a];
 	for (int a = 0; *coef && a < G->natom; a++)
-		if (G->isr[a] && G->ext[a] > 1 && G->rstride[a] >= *group && (G->rstride[a] % *group || e->c[a] != G->rstride[a] / *group * *coef)) return false;
+		if (G->isr[a] && G->ext[a] > 1 && G->rstride[a] >= *group &&
+		    (G->rstride[a] % *group || e->c[a] != G->rstride[a] / *group * *coef))
+			return false;
 	return true;
 }
 
-/* Digit i of r, counted from the innermost atom, has stride[i] in r and c[i] in e: e = c[0] * r + sum (c[i] - c[i - 1] * stride[i] / stride[i - 1]) * (r / stride[i]). */
+/* Digit i of r, counted from the innermost atom, has stride[i] in r and c[i] in e: e = c[0] * r + sum (c[i] - c[i - 1] * stride[i] /
+ * stride[i - 1]) * (r / stride[i]). */
 bool lo_r_jumps(const lo_group *G, const lo_expr *e, int64_t *coef, struct lo_jump *jump)
 {
 	int order[LO_ATOMS], n = 0, jumps = 0;

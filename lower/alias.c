@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* alias: outputs that may be written over the memory of an external, and temporaries that may be written over another one.
  *
  * requires ordered steps with kernels, and live ranges; sets alias_ext of outputs, over of buffers
@@ -21,7 +22,8 @@ static bool is_operand(const lo_kernel *k, uint32_t ins)
 	return lo_tiles_of(k, &x) && ins < x.dot;
 }
 
-/* out, with elements of the same size, may share in's memory: every load of `in` is at the index of every store to `out`, and comes first. */
+/* out, with elements of the same size, may share in's memory: every load of `in` is at the index of every store to `out`, and comes first.
+ */
 static bool may_share(const lo_kernel *k, uint32_t in, uint32_t out)
 {
 	for (uint32_t s = 0; s < k->ins.n; s++) {
@@ -182,7 +184,8 @@ static bool may_reuse(const lo_low *L, int i, uint32_t from, uint32_t to)
 	const lo_built *x = L->step.v[i].built;
 	if (a->place != RT_AT_ARENA || a->device != b->device || a->last != i || a->first == i || a->bytes != b->bytes) return false;
 	const uint32_t in = kernel_buf(x, from, LO_IN), out = kernel_buf(x, to, LO_OUT);
-	return in != LO_NOREF && out != LO_NOREF && tj_dtype_size((tj_dtype)x->k.buf.v[in].dtype) == tj_dtype_size((tj_dtype)x->k.buf.v[out].dtype) && may_share(&x->k, in, out);
+	return in != LO_NOREF && out != LO_NOREF &&
+	       tj_dtype_size((tj_dtype)x->k.buf.v[in].dtype) == tj_dtype_size((tj_dtype)x->k.buf.v[out].dtype) && may_share(&x->k, in, out);
 }
 
 bool lo_find_reuse(lo_low *L)

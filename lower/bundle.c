@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* bundle: neighbouring kernels that run in one region of the team.
  *
  *   k3   q = x @ wq             one region: units of k3, then units of k4, then units of k5. The threads meet once,
@@ -25,7 +26,8 @@ typedef struct bundles {
 
 static bool may_start(const lo_low *L, const lo_step *s)
 {
-	return s->kind == LO_STEP_KERNEL && L->group.v[s->group]->device == RT_CPU && !s->built->k.fault_site.n && s->built->nbuf <= RT_FEW_OPERANDS;
+	return s->kind == LO_STEP_KERNEL && L->group.v[s->group]->device == RT_CPU && !s->built->k.fault_site.n &&
+	       s->built->nbuf <= RT_FEW_OPERANDS;
 }
 
 /* The step writes over a buffer that a step of the bundle reads; it may do so with what it follows row by row. */
@@ -127,7 +129,10 @@ static uint32_t grow(bundles *x, uint32_t i)
 
 bool lo_bundle(lo_low *L)
 {
-	bundles x = { .L = L, .written = lo_mem(L, sizeof *x.written * (L->buf.n + 1)), .read = lo_mem(L, sizeof *x.read * (L->buf.n + 1)), .alive = lo_mem(L, sizeof *x.alive * (L->step.n + 2)) };
+	bundles x = { .L = L,
+		      .written = lo_mem(L, sizeof *x.written * (L->buf.n + 1)),
+		      .read = lo_mem(L, sizeof *x.read * (L->buf.n + 1)),
+		      .alive = lo_mem(L, sizeof *x.alive * (L->step.n + 2)) };
 	if (L->oom) return false;
 	x.most = count_alive(L, x.alive);
 	for (uint32_t i = 0, n; i < L->step.n; i += n) {

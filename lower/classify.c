@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* classify: what can compute each value: a kernel, a routine or the evaluator.
  *
  * requires plain reductions; sets how and light of every value */
@@ -25,7 +26,8 @@ lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_opts *o)
 	if (info->flags & IR_VIEW) return LO_VIEW;
 	if (!t || n->op == IR_to) return LO_CALL;
 	if (info->flags & IR_POINT) return point_has(g, n) ? LO_FUSE : LO_CALL;
-	if (n->op == IR_matmul && t->fma_ns != 0 && lo_rather(t, g, n, o->settings)) return n->device == RT_CPU || n->rank < TJ_MAX_RANK ? LO_FUSE : LO_CALL; /* a kernel needs one more dimension */
+	if (n->op == IR_matmul && t->fma_ns != 0 && lo_rather(t, g, n, o->settings))
+		return n->device == RT_CPU || n->rank < TJ_MAX_RANK ? LO_FUSE : LO_CALL; /* a kernel needs one more dimension */
 	if (lo_routine_of(t, (ir_op)n->op) && !lo_lacks(t, (ir_op)n->op, (tj_dtype)n->dtype)) return LO_LIB;
 	if (info->flags & IR_REDUCE) return LO_FUSE;
 	if (lo_is_gather((ir_op)n->op)) return ir_numel(g, ir_src(g, n, 0)) > 0 ? LO_FUSE : LO_CALL;
@@ -37,7 +39,8 @@ lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_opts *o)
 	}
 }
 
-/* Number of instructions that compute the value from numbers, constants and indices; more than LIGHT: too many, or it has other operands. */
+/* Number of instructions that compute the value from numbers, constants and indices; more than LIGHT: too many, or it has other operands.
+ */
 static int cost_of(const lo_low *L, const ir_node *n, const uint8_t *cost)
 {
 	const ir_opinfo *info = &ir_ops[n->op];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* code: the code of a plan's kernels: of the family, of an equal kernel of the plan, or compiled.
  *
  * requires the steps of the plan made and its kernels verified */
@@ -48,7 +49,8 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 	return true;
 }
 
-/* Adds the kernel that a product will be at other sizes, so that it is compiled with the one that it is now. No step of the plan runs it. */
+/* Adds the kernel that a product will be at other sizes, so that it is compiled with the one that it is now. No step of the plan runs it.
+ */
 static tj_status add_other(lo_low *L, work *w, const lo_twin *now)
 {
 	rt_text name = { 0 };
@@ -93,7 +95,13 @@ static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
 	const lo_backend *b = t->find(t->backend, &L->missing);
 	if (!b) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
 	double found = rt_now_ms();
-	lo_compile job = { .name = L->o->name, .keep_text = L->o->keep_text, .keep_assembly = L->o->keep_assembly, .fn = w->fn + first, .kernel = w->kernel + first, .schedule = w->schedule + first, .nkernel = n };
+	lo_compile job = { .name = L->o->name,
+		           .keep_text = L->o->keep_text,
+		           .keep_assembly = L->o->keep_assembly,
+		           .fn = w->fn + first,
+		           .kernel = w->kernel + first,
+		           .schedule = w->schedule + first,
+		           .nkernel = n };
 	tj_status st = b->compile(&job, L->err);
 	if (st != TJ_OK) return st;
 	p->exec.code_bytes += job.code ? job.code->bytes : 0;
@@ -151,7 +159,11 @@ tj_status lo_generate(lo_low *L, rt_plan *p)
 	size_t n = p->exec.kernels;
 	if (L->o->keep_text) keep_texts(L, p);
 	if (!n) return TJ_OK;
-	work w = { .twin = lo_mem(L, sizeof *w.twin * 2 * n), .kernel = lo_mem(L, sizeof *w.kernel * 2 * n), .schedule = lo_mem(L, sizeof *w.schedule * 2 * n), .from = lo_mem(L, sizeof *w.from * 2 * n), .fn = lo_mem(L, sizeof *w.fn * 2 * n) };
+	work w = { .twin = lo_mem(L, sizeof *w.twin * 2 * n),
+		   .kernel = lo_mem(L, sizeof *w.kernel * 2 * n),
+		   .schedule = lo_mem(L, sizeof *w.schedule * 2 * n),
+		   .from = lo_mem(L, sizeof *w.from * 2 * n),
+		   .fn = lo_mem(L, sizeof *w.fn * 2 * n) };
 	if (L->oom) return nomem(L->err);
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
 	if (st == TJ_OK && w.n) st = choose_others(L, p, &w);

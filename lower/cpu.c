@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cpu: the target of x86-64 CPUs. Figures were measured with vectors of 256 and of 512 bits; both widths use the same schedules. */
 #include "lower/library.h"
 
@@ -71,18 +72,53 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 }
 
 /* ---- the target ---- */
-static const lo_routine *const library[] = { &lo_matmul, &lo_scatter[0], &lo_scatter[1], &lo_scatter[2], &lo_scatter[3], &lo_scatter[4], &lo_cumulate[0], &lo_cumulate[1], &lo_cumulate[2], &lo_cumulate[3], &lo_cumulate[4],
-	                                         &lo_sort, &lo_topk, &lo_take_sorted, &lo_searchsorted, NULL };
+static const lo_routine *const library[] = { &lo_matmul,      &lo_scatter[0],  &lo_scatter[1],   &lo_scatter[2],
+	                                     &lo_scatter[3],  &lo_scatter[4],  &lo_cumulate[0],  &lo_cumulate[1],
+	                                     &lo_cumulate[2], &lo_cumulate[3], &lo_cumulate[4],  &lo_sort,
+	                                     &lo_topk,        &lo_take_sorted, &lo_searchsorted, NULL };
 
 const lo_target lo_cpu = {
-	.name = "cpu", .backend = "llvm", .find = lo_backend_find, .library = library,
-	.weight = 160, .members = 64, .redundant = 8, .few_rows = 8, .long_row = 1 << 16, .split_row = 1 << 18, .far_step = 8, .transposed = 1 << 14,
-	.kept_bytes = 512 << 10, .kept_rows = 32,
-	.unit_bytes = 16 << 10, .unit_ns = 10e3, .lanes = 64, .tile_rows = 128, .window_row = 28,
-	.op_ns = 0.012, .byte_ns = 0.02, .same_ns = 0.01, .far_ns = 1.0, .fma_ns = 0.02,
-	.parts = 32, .least_chunks = 4, .most_chunks = 64, .join_ns = 10, .lane_ns = 0.05,
-	.strip_elems = 256 << 10, .far_elems = 4 << 20, .far_bytes = RT_THIRD_CACHE, .again_after = 1, .stored_after = 3, .again_bytes = 1 << 20, .again_work = 6,
-	.vec = lo_vec_of_tree, .keep = keep, .units = units, .tiles = lo_tile_units, .part = lo_enough_parts,
+	.name = "cpu",
+	.backend = "llvm",
+	.find = lo_backend_find,
+	.library = library,
+	.weight = 160,
+	.members = 64,
+	.redundant = 8,
+	.few_rows = 8,
+	.long_row = 1 << 16,
+	.split_row = 1 << 18,
+	.far_step = 8,
+	.transposed = 1 << 14,
+	.kept_bytes = 512 << 10,
+	.kept_rows = 32,
+	.unit_bytes = 16 << 10,
+	.unit_ns = 10e3,
+	.lanes = 64,
+	.tile_rows = 128,
+	.window_row = 28,
+	.op_ns = 0.012,
+	.byte_ns = 0.02,
+	.same_ns = 0.01,
+	.far_ns = 1.0,
+	.fma_ns = 0.02,
+	.parts = 32,
+	.least_chunks = 4,
+	.most_chunks = 64,
+	.join_ns = 10,
+	.lane_ns = 0.05,
+	.strip_elems = 256 << 10,
+	.far_elems = 4 << 20,
+	.far_bytes = RT_THIRD_CACHE,
+	.again_after = 1,
+	.stored_after = 3,
+	.again_bytes = 1 << 20,
+	.again_work = 6,
+	.vec = lo_vec_of_tree,
+	.keep = keep,
+	.units = units,
+	.tiles = lo_tile_units,
+	.part = lo_enough_parts,
 };
 
 const lo_target *lo_target_find(const char *backend, const char **why)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cpuproducts: matmul of f32 as a step of oneDNN (runtime/matmul.c), in contexts whose settings prefer the library. */
 #include "lower/library.h"
 #include "runtime/matmul.h"
@@ -76,7 +77,14 @@ static void why(const rt_step *t, lo_note *n)
 	n->hint = rt_onednn_version() ? rt_onednn_version() : "";
 }
 
-const lo_routine lo_matmul = { .op = IR_matmul, .bounded = 1u << RT_F, .when = RT_PRODUCTS_LIBRARY, .lacks = lacks, .takes = takes, .make = make, .code = { run, drop }, .why = why };
+const lo_routine lo_matmul = { .op = IR_matmul,
+	                       .bounded = 1u << RT_F,
+	                       .when = RT_PRODUCTS_LIBRARY,
+	                       .lacks = lacks,
+	                       .takes = takes,
+	                       .make = make,
+	                       .code = { run, drop },
+	                       .why = why };
 
 const char *lo_widened(tj_dtype t, bool fast)
 {

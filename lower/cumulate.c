@@ -1,23 +1,26 @@
+/* SPDX-License-Identifier: MIT */
 /* cumulate: cumsum, cumprod, cummax, cummin, linear_recurrence: loops of ours, bit for bit the evaluator's.
  *
- * Operands are row-major: [outer, axis, inner]. A line is a chunk along the axis: IR_RUNNING elements for sums and products, else all of them.
- * A step of a line waits for the one before, so many lines go side by side. Then each chunk of a sum or
- * product gets what the chunks before it gave. */
+ * Operands are row-major: [outer, axis, inner]. A line is a chunk along the axis: IR_RUNNING elements for sums and products, else all of
+ * them. A step of a line waits for the one before, so many lines go side by side. Then each chunk of a sum or product gets what the chunks
+ * before it gave. */
 #include "ir/tree.h"
 #include "lower/library.h"
 
 #include <math.h>
 
 enum {
-	BESIDE = 64,          /* lines of a vector body */
-	TILE = 1024,          /* adjacent lines that go together. Parts of rows narrower than a page are read at half the speed */
-	SIDE = 8,             /* lines that go side by side, if they are not adjacent */
-	STEPS = 16            /* of each of them in turn: a cache line of f32. Lines may be 4096 bytes apart, and the first cache keeps few such lines */
+	BESIDE = 64, /* lines of a vector body */
+	TILE = 1024, /* adjacent lines that go together. Parts of rows narrower than a page are read at half the speed */
+	SIDE = 8,    /* lines that go side by side, if they are not adjacent */
+	STEPS = 16 /* of each of them in turn: a cache line of f32. Lines may be 4096 bytes apart, and the first cache keeps few such lines
+	            */
 };
 
 /* Lines of n elements, `step` apart, of x, a and y; line l begins at at[l]. */
 typedef void side_fn(const void *x, const void *a, void *y, const int64_t *at, int lines, int64_t n, int64_t step);
-/* The same for lines that begin at x, a, y and right behind them, a multiple of BESIDE. before: what is added to each of them; NULL: nothing. */
+/* The same for lines that begin at x, a, y and right behind them, a multiple of BESIDE. before: what is added to each of them; NULL:
+ * nothing. */
 typedef void beside_fn(const void *x, const void *a, const void *before, void *y, int lines, int64_t n, int64_t step);
 typedef void join_fn(const void *before, void *y, int64_t n, int64_t step); /* adds what comes before to the n elements of a line */
 typedef struct kind {
@@ -125,16 +128,24 @@ EXTREME(f, float)
 EXTREME(d, double)
 
 #define OF(name, join, T, R) { name##_beside, name##_side, join, sizeof(T), sizeof(R) }
-static const kind sums[] = { [RT_I] = OF(sum_i, sum_i_join, int64_t, int64_t), [RT_F] = OF(sum_f, sum_f_join, float, float), [RT_D] = OF(sum_d, sum_d_join, double, double) };
-static const kind prods[] = { [RT_I] = OF(prod_i, prod_i_join, int64_t, int64_t), [RT_F] = OF(prod_f, prod_f_join, float, float), [RT_D] = OF(prod_d, prod_d_join, double, double) };
-static const kind wrapped[] = { [1] = OF(wrapped_8, NULL, int8_t, int8_t), [2] = OF(wrapped_16, NULL, int16_t, int16_t), [4] = OF(wrapped_32, NULL, int32_t, int32_t),
-	                            [8] = OF(wrapped_64, NULL, int64_t, int64_t) };
-static const kind fused[][2] = { { OF(fused_f, NULL, float, float), OF(fused_d, NULL, double, double) }, { OF(wide_f, NULL, float, float), OF(wide_d, NULL, double, double) } };
+static const kind sums[] = { [RT_I] = OF(sum_i, sum_i_join, int64_t, int64_t),
+	                     [RT_F] = OF(sum_f, sum_f_join, float, float),
+	                     [RT_D] = OF(sum_d, sum_d_join, double, double) };
+static const kind prods[] = { [RT_I] = OF(prod_i, prod_i_join, int64_t, int64_t),
+	                      [RT_F] = OF(prod_f, prod_f_join, float, float),
+	                      [RT_D] = OF(prod_d, prod_d_join, double, double) };
+static const kind wrapped[] = { [1] = OF(wrapped_8, NULL, int8_t, int8_t),
+	                        [2] = OF(wrapped_16, NULL, int16_t, int16_t),
+	                        [4] = OF(wrapped_32, NULL, int32_t, int32_t),
+	                        [8] = OF(wrapped_64, NULL, int64_t, int64_t) };
+static const kind fused[][2] = { { OF(fused_f, NULL, float, float), OF(fused_d, NULL, double, double) },
+	                         { OF(wide_f, NULL, float, float), OF(wide_d, NULL, double, double) } };
 #define EXTREMES(dtype, name, T)                                                                          \
 	[dtype] = { { OF(most_##name, NULL, T, T), OF(most_at_##name, NULL, T, int64_t) },                    \
 		        { OF(least_##name, NULL, T, T), OF(least_at_##name, NULL, T, int64_t) } }
-static const kind extremes[][2][2] = { EXTREMES(TJ_BOOL, u8, uint8_t), EXTREMES(TJ_U8, u8, uint8_t), EXTREMES(TJ_I8, i8, int8_t), EXTREMES(TJ_I16, i16, int16_t),
-	                                   EXTREMES(TJ_I32, i32, int32_t), EXTREMES(TJ_I64, i64, int64_t), EXTREMES(TJ_F32, f, float), EXTREMES(TJ_F64, d, double) };
+static const kind extremes[][2][2] = { EXTREMES(TJ_BOOL, u8, uint8_t), EXTREMES(TJ_U8, u8, uint8_t),   EXTREMES(TJ_I8, i8, int8_t),
+	                               EXTREMES(TJ_I16, i16, int16_t), EXTREMES(TJ_I32, i32, int32_t), EXTREMES(TJ_I64, i64, int64_t),
+	                               EXTREMES(TJ_F32, f, float),     EXTREMES(TJ_F64, d, double) };
 
 static const kind *kind_of(ir_op op, int which, tj_dtype t)
 {
@@ -250,4 +261,5 @@ static void why(const rt_step *t, lo_note *n)
 }
 
 #define ROUTINE(of) { .op = of, .takes = lo_takes_row_major, .make = make, .code = { run, NULL }, .why = why }
-const lo_routine lo_cumulate[LO_CUMULATES] = { ROUTINE(IR_cumsum), ROUTINE(IR_cumprod), ROUTINE(IR_cummax), ROUTINE(IR_cummin), ROUTINE(IR_linear_recurrence) };
+const lo_routine lo_cumulate[LO_CUMULATES] = { ROUTINE(IR_cumsum), ROUTINE(IR_cumprod), ROUTINE(IR_cummax), ROUTINE(IR_cummin),
+	                                       ROUTINE(IR_linear_recurrence) };

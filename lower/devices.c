@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* devices: which device computes each value, for graphs on several devices.
  *
  * requires plain reductions; keeps values; in the result each op is computed by a kernel or a routine of its device, or by the
@@ -51,7 +52,8 @@ static bool sorts_all(const ir_graph *g, const ir_node *n, const lo_opts *o)
 {
 	const lo_target *t = lo_target_on(o, n->device);
 	if (n->device == RT_CPU || n->op != IR_take_sorted || !t || lo_routine_of(t, IR_take_sorted)) return false;
-	return lo_routine_of(t, IR_sort) && !lo_lacks(t, IR_sort, (tj_dtype)n->dtype) && ir_numel(g, ir_src(g, n, 0)) > 0; /* else no kernel gathers */
+	return lo_routine_of(t, IR_sort) && !lo_lacks(t, IR_sort, (tj_dtype)n->dtype) &&
+	       ir_numel(g, ir_src(g, n, 0)) > 0; /* else no kernel gathers */
 }
 
 bool lo_stays(const ir_graph *g, const ir_node *n, const lo_opts *o)
@@ -82,7 +84,8 @@ static ir_ref compute_on_cpu(placing *p, ir_ref r, ir_ref *src)
 		                     : ir_append(p->to, IR_const, &host, 0, NULL, 1, ir_attr(p->from, n), n->site);
 	} else {
 		for (int k = 0; k < n->nsrc; k++) src[k] = on_cpu(p->to, src[k], n->site);
-		h = n->alone ? ir_alone(p->to, p->from, r, ir_which(n), src) : ir_emit(p->to, (ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(p->from, n), n->site);
+		h = n->alone ? ir_alone(p->to, p->from, r, ir_which(n), src)
+		             : ir_emit(p->to, (ir_op)n->op, n->nsrc, src, n->nattr, ir_attr(p->from, n), n->site);
 	}
 	return copy_to(p->to, h, n->device, n->site);
 }
@@ -101,7 +104,8 @@ static bool place_node(placing *p, ir_ref r, rt_arena *mem)
 	if (!src) return false;
 	p->to->mode = n->mode;
 	for (int k = 0; k < n->nsrc; k++) src[k] = p->map[ir_src(p->from, n, k)];
-	if (n->device != RT_CPU && (lo_routine_of(lo_target_on(p->o, n->device), (ir_op)n->op) || sorts_all(p->from, n, p->o))) numbers_to(p, n, src);
+	if (n->device != RT_CPU && (lo_routine_of(lo_target_on(p->o, n->device), (ir_op)n->op) || sorts_all(p->from, n, p->o)))
+		numbers_to(p, n, src);
 	if (n->op == IR_cond) src[0] = on_cpu(p->to, src[0], n->site);
 	if (!lo_stays(p->from, n, p->o)) p->map[r] = compute_on_cpu(p, r, src);
 	else if (sorts_all(p->from, n, p->o)) p->map[r] = sort_and_gather(p, r, src);

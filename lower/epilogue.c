@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* epilogue: a product and the kernel after it become one step, the call of a library that computes both.
  *
  * requires steps made, with kernels built, and not ordered; the step keeps the kernel, for a library that refuses the call
@@ -201,7 +202,8 @@ static const char *other_bits(const lo_low *L, const lo_group *G, const tail *x)
 		fast &= L->val[r].how == LO_VIEW || r == x->sum || is_fast(L, r);
 	}
 	if (fast) return NULL;
-	if (narrow) return "a kernel of its own computes what follows: each op rounds to the dtype, the library would round once; TJ_FAST allows that";
+	if (narrow)
+		return "a kernel of its own computes what follows: each op rounds to the dtype, the library would round once; TJ_FAST allows that";
 	return x->activation == LO_ACT_RELU ? "a kernel of its own computes what follows: the library may make 0 of NaN; TJ_FAST allows that"
 	                                    : "a kernel of its own computes what follows: the library's GELU has other bits; TJ_FAST allows them";
 }
@@ -210,7 +212,8 @@ static const char *refusal(const lo_low *L, const lo_group *G, const tail *x, ui
 {
 	const lo_val *v = &L->val[x->product];
 	if (L->o->settings & RT_NO_EPILOGUES) return "a kernel of its own computes what follows: the context's settings ask for it";
-	if (readers > 1 || v->dest || L->buf.v[v->buf].place != RT_AT_ARENA) return "a kernel of its own computes what follows: the product is needed without it, too";
+	if (readers > 1 || v->dest || L->buf.v[v->buf].place != RT_AT_ARENA)
+		return "a kernel of its own computes what follows: the product is needed without it, too";
 	return other_bits(L, G, x);
 }
 
@@ -233,7 +236,9 @@ static void tell_apart(lo_low *L, lo_step *s)
 	lo_product p;
 	lo_product_of(L, s->ref, &p);
 	if (might_follow(L, s->ref, p.n))
-		s->apart = "a kernel of its own computes what follows: one call can add a bias of adjacent elements, then compute ReLU or GELU in its tanh form, and no more";
+		s->apart =
+			"a kernel of its own computes what follows: one call can add a bias of adjacent elements, then compute ReLU or GELU in its tanh form, "
+			"and no more";
 }
 
 /* ---- joining ---- */

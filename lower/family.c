@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* family: kernels of one form share code. Target and schedule are a part of the form.
  *
  * Code compiled for one size stays as it is. When another size gives a kernel of the same form, the sizes that differ become
@@ -173,7 +174,9 @@ static void mark_followers(lo_kin *kin, const lo_place *at, const lo_kernel *k, 
 		red |= kin->symbol[i] && at[i].size == &k->red;
 	}
 	for (uint32_t i = 0; i < kin->n; i++)
-		kin->symbol[i] |= ((last || red) && at[i].size == &s->block) || (any && s->vec == LO_VEC_TILE && (at[i].size == &s->rows || at[i].size == &s->block)) || (red && at[i].kind == LO_AT_KEPT);
+		kin->symbol[i] |= ((last || red) && at[i].size == &s->block) ||
+		                  (any && s->vec == LO_VEC_TILE && (at[i].size == &s->rows || at[i].size == &s->block)) ||
+		                  (red && at[i].kind == LO_AT_KEPT);
 }
 
 /* ---- finding and adding ---- */
@@ -192,7 +195,8 @@ static lo_kin *nearest(const lo_family *f, const lo_kin *s, int *least)
 	return best;
 }
 
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn, rt_shared **code)
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn,
+                    rt_shared **code)
 {
 	lo_place *at = places_of(k, s, kin->n);
 	int least = 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fast: cheaper instructions for nodes of mode fast (TJ_FAST), with other results than the evaluator's. A kernel may hold nodes of both
  * modes.
  *
@@ -30,8 +31,8 @@ static bool is_fast(const lo_low *L, ir_ref r)
 	return lo_node(L, r)->mode & IR_FAST;
 }
 
-/* The operand, computed by instruction i, is a fast product of the section that is being filled (there is none when memory ran out); *a, *b:
- * its factors. */
+/* The operand, computed by instruction i, is a fast product of the section that is being filled (there is none when memory ran out); *a,
+ * *b: its factors. */
 static bool product(const lo_low *L, const lo_kernel *k, const ir_node *n, int operand, uint32_t i, uint32_t *a, uint32_t *b)
 {
 	const lo_ins *x = &k->ins.v[i];

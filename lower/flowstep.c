@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* flowstep: control flow becomes a step (runtime/control.c); its regions, graphs of their own, are lowered before it (lower.c).
  *
  * requires every value decided (fuse.c)
@@ -143,7 +144,9 @@ static void put_buffers(lo_low *L, layout *y, places *p)
 static void make_work(lo_low *L, const layout *y, lo_step *t)
 {
 	for (int d = 0; d < RT_DEVICES; d++) {
-		t->work[d] = d == RT_CPU ? lo_buf_of(L, y->ref) : y->end[d] ? lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = (uint8_t)d }) : LO_NOBUF;
+		t->work[d] = d == RT_CPU ? lo_buf_of(L, y->ref)
+		             : y->end[d] ? lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = (uint8_t)d })
+		                         : LO_NOBUF;
 		if (t->work[d] == LO_NOBUF || L->oom) continue;
 		L->buf.v[t->work[d]].bytes = y->end[d];
 		lo_touch(L, t, t->work[d], true);
@@ -197,7 +200,8 @@ static bool counts(const lo_low *L, ir_ref r, ir_ref count)
 {
 	const ir_node *n = lo_node(L, r), *c = lo_node(L, count);
 	if (n->op == IR_scan) return ir_flow_count(L->g, n) == count;
-	return c->op == IR_get && ir_src(L->g, c, 0) == r && ir_attr(L->g, c)[0] < ir_flow_carries(L->g, n) && ir_is_counter(L->g, n, (int)ir_attr(L->g, c)[0]);
+	return c->op == IR_get && ir_src(L->g, c, 0) == r && ir_attr(L->g, c)[0] < ir_flow_carries(L->g, n) &&
+	       ir_is_counter(L->g, n, (int)ir_attr(L->g, c)[0]);
 }
 
 /* Something reads slices of `get`, ys of node r, whose turns did not run: all that does not walk through them by r's number of turns. */
@@ -243,7 +247,8 @@ static rt_flow *new_flow(lo_low *L, rt_plan *p, const layout *y)
 	return f;
 }
 
-_Static_assert((int)RT_COND == IR_cond - IR_cond && (int)RT_WHILE == IR_while - IR_cond && (int)RT_SCAN == IR_scan - IR_cond, "one order of kinds");
+_Static_assert((int)RT_COND == IR_cond - IR_cond && (int)RT_WHILE == IR_while - IR_cond && (int)RT_SCAN == IR_scan - IR_cond,
+               "one order of kinds");
 bool lo_put_flow(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 {
 	layout y;

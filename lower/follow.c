@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* follow: kernels of which one reads, row by row, what the other one writes. They go through their rows together, block by block, so
  * that the rows are still in the cache when the second kernel reads them.
  *
@@ -70,7 +71,9 @@ bool lo_follows(const lo_step *first, uint32_t n, const lo_step *s)
 	for (uint32_t i = 0; i < s->reads.n; i++)
 		for (uint32_t k = 0; k < n; k++) {
 			int64_t width = 0;
-			if (lo_touches(&first[k], s->reads.v[i], true) && (!touches_rows(first[k].built, s->reads.v[i], &width) || !touches_rows(s->built, s->reads.v[i], &width))) return false;
+			if (lo_touches(&first[k], s->reads.v[i], true) &&
+			    (!touches_rows(first[k].built, s->reads.v[i], &width) || !touches_rows(s->built, s->reads.v[i], &width)))
+				return false;
 		}
 	return true;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuse: which values one kernel computes together.
  *
  * requires how and light of every value; sets own, group and dest of each, and how its readers get it (lo_use)
@@ -206,7 +207,9 @@ static lo_use *join_reduction(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool 
 		return refuse(L, "it has a few long rows or columns that threads share, and such a kernel has only one loop");
 	if (had && (G->red != ir_numel(L->g, src) / ir_numel(L->g, r) || rest_of(L, G, r, m, used) != 1))
 		return refuse(L, "the kernel reduces over another extent");
-	if (!had && !make_r(L, G, r, r, m, &made)) return refuse(L, "the kernel's index space cannot hold the reduced axes: the reduction would be computed again for each element");
+	if (!had && !make_r(L, G, r, r, m, &made))
+		return refuse(
+			L, "the kernel's index space cannot hold the reduced axes: the reduction would be computed again for each element");
 	lo_use *u = lo_ask_op(L, G, r, m);
 	bool there = u && !elsewhere(L, G, src, u->src[0]->map), once = !store || lo_covers(L, G, r, m);
 	if (there && once) {
@@ -268,7 +271,8 @@ static bool has_room(const lo_low *L, const lo_group *G, ir_ref r)
 {
 	const lo_target *t = lo_target_of(L, r);
 	const ir_node *n = lo_node(L, r);
-	return G->weight + lo_work(n) <= t->weight && G->member.n < (uint32_t)t->members && G->reductions + !!(ir_ops[n->op].flags & IR_REDUCE) <= MAX_LOOPS;
+	return G->weight + lo_work(n) <= t->weight && G->member.n < (uint32_t)t->members &&
+	       G->reductions + !!(ir_ops[n->op].flags & IR_REDUCE) <= MAX_LOOPS;
 }
 
 static void commit(lo_low *L, uint32_t id, lo_use *made)
@@ -353,13 +357,15 @@ static bool is_cheap(const lo_low *L, ir_ref r, int *loads)
 	return *loads > 0;
 }
 
-/* It is computed from what lies in memory before any kernel runs. Other values are computed by a kernel, which can compute their readers, too. */
+/* It is computed from what lies in memory before any kernel runs. Other values are computed by a kernel, which can compute their readers,
+ * too. */
 static bool of_leaves(const lo_low *L, ir_ref r, int depth)
 {
 	const ir_node *n = lo_node(L, r);
 	int loads;
 	if (L->val[r].light || L->val[r].how == LO_LEAF) return true;
-	if (L->val[r].how != LO_VIEW && (L->val[r].how != LO_FUSE || depth >= AHEAD_OPS || !(lo_widens(L->g, r) || is_cheap(L, r, &loads)))) return false;
+	if (L->val[r].how != LO_VIEW && (L->val[r].how != LO_FUSE || depth >= AHEAD_OPS || !(lo_widens(L->g, r) || is_cheap(L, r, &loads))))
+		return false;
 	for (int k = 0; k < lo_nread(n); k++)
 		if (!of_leaves(L, ir_src(L->g, n, k), depth + 1)) return false;
 	return true;
@@ -369,7 +375,8 @@ static bool of_leaves(const lo_low *L, ir_ref r, int depth)
 static int64_t blocks_of(const lo_low *L, const lo_group *G, int operand)
 {
 	for (uint32_t i = 0; i < G->member.n; i++)
-		if (lo_is_product(L, G->member.v[i])) return 1 + lo_outer(G) * G->red / ir_numel(L->g, ir_src(L->g, lo_node(L, G->member.v[i]), operand)) / READS_A_BLOCK;
+		if (lo_is_product(L, G->member.v[i]))
+			return 1 + lo_outer(G) * G->red / ir_numel(L->g, ir_src(L->g, lo_node(L, G->member.v[i]), operand)) / READS_A_BLOCK;
 	return 1;
 }
 
@@ -379,7 +386,8 @@ static lo_use *join_ahead(lo_low *L, lo_group *G, ir_ref r, lo_map *m, int opera
 	if (lo_widens(L->g, r)) {
 		if (L->val[ir_src(L->g, lo_node(L, r), 0)].light) return refuse(L, "a matrix product reads its operands from memory");
 	} else {
-		if (!is_cheap(L, r, &own) || !of_leaves(L, r, 0)) return refuse(L, "a matrix product computes only a few plain ops on arguments as it reads an operand");
+		if (!is_cheap(L, r, &own) || !of_leaves(L, r, 0))
+			return refuse(L, "a matrix product computes only a few plain ops on arguments as it reads an operand");
 		for (uint32_t i = 0; i < G->ahead.n; i++) {
 			int n;
 			if (G->ahead.v[i].operand != operand || lo_widens(L->g, G->ahead.v[i].ref)) continue;
@@ -387,7 +395,10 @@ static lo_use *join_ahead(lo_low *L, lo_group *G, ir_ref r, lo_map *m, int opera
 			is_cheap(L, G->ahead.v[i].ref, &n);
 			loads += n - 1;
 		}
-		if (ops > AHEAD_OPS || loads + own - 1 > LO_AHEAD_LOADS) return refuse(L, "a matrix product computes a few plain ops as it reads an operand; with this one they would be too many");
+		if (ops > AHEAD_OPS || loads + own - 1 > LO_AHEAD_LOADS)
+			return refuse(
+				L,
+				"a matrix product computes a few plain ops as it reads an operand; with this one they would be too many");
 		if (ops * blocks_of(L, G, operand) > AHEAD_AGAIN) return refuse(L, "each block of the matrix product would compute it again");
 	}
 	lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
@@ -404,7 +415,9 @@ static bool try_join(lo_low *L, uint32_t id, ir_ref r, lo_map *m, bool store)
 	if (L->o->off & LO_OFF(FUSE)) return refuse(L, "fusion is off for this graph");
 	if (!has_room(L, G, r)) return refuse(L, "the kernel is as large as registers allow");
 	const int operand = G->product ? feeds_product(L, G, r, &behind) : -1;
-	if (operand >= 0 && (store || behind)) return refuse(L, "it is needed elsewhere, too, and a matrix product does not store what it computes as it reads an operand");
+	if (operand >= 0 && (store || behind))
+		return refuse(L,
+		              "it is needed elsewhere, too, and a matrix product does not store what it computes as it reads an operand");
 	if (lo_path_back(L, r, id)) return refuse(L, "another step between the two needs it first");
 	lo_use *made = operand >= 0 ? join_ahead(L, G, r, m, operand) : join(L, G, r, m, store);
 	if (!made || L->oom) return false;
@@ -506,7 +519,8 @@ static bool copy_solid(lo_low *L, ir_ref r)
 	return true;
 }
 
-/* A reduction over a view or an argument whose rows have no one stride, as windows over two axes or all of a transposed matrix: it is stored first. */
+/* A reduction over a view or an argument whose rows have no one stride, as windows over two axes or all of a transposed matrix: it is
+ * stored first. */
 static bool start_stored(lo_low *L, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);

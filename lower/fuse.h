@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuse: shared by the files that make groups: reach.c, merge.c, take.c, fuse.c. The limits of a group are in lo_target. */
 #ifndef TJ_LOWER_FUSE_H
 #define TJ_LOWER_FUSE_H
@@ -26,7 +27,8 @@ typedef struct want {    /* a group that reads a value which is being decided */
 
 /* ---- reach.c: questions ---- */
 int lo_work(const ir_node *n); /* what it adds to the weight of a group, see lo_target */
-bool lo_often(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m); /* the group would compute it more often than it has elements */
+/* the group would compute it more often than it has elements */
+bool lo_often(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m);
 /* lo_ask: how the group would get r at m. lo_ask_op: how it would compute r at m from its operands. NULL: it cannot. */
 lo_use *lo_ask(lo_low *L, lo_group *G, ir_ref r, lo_map *m);
 lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m);
@@ -42,8 +44,10 @@ bool lo_group_fits(lo_low *L, lo_group *G);
 bool lo_line_up(lo_low *L);                           /* puts all values in a line; false: out of memory */
 bool lo_path_back(lo_low *L, ir_ref r, uint32_t group); /* a path leads from r through values outside the group back into it */
 bool lo_path_between(lo_low *L, uint32_t a, uint32_t b); /* a path leads from one of two groups to the other */
-bool lo_path_from(lo_low *L, const want *w, uint32_t n, uint32_t group); /* a path leads from one of the groups with `late` set to `group` */
-/* A path leads from group `from` to r, or to `group`, if that is not LO_NOGROUP. If not, lo_move_late() may be called with the place of the later one of the two. */
+/* a path leads from one of the groups with `late` set to `group` */
+bool lo_path_from(lo_low *L, const want *w, uint32_t n, uint32_t group);
+/* A path leads from group `from` to r, or to `group`, if that is not LO_NOGROUP. If not, lo_move_late() may be called with the place of the
+ * later one of the two. */
 bool lo_path_to(lo_low *L, uint32_t from, ir_ref r, uint32_t group);
 ir_ref lo_later(const lo_low *L, ir_ref a, ir_ref b); /* the one of two places that is further back in the line */
 /* Call when what the last search was for has become one group, which stands at `place`: moves what was found before it behind it. */
@@ -55,8 +59,10 @@ bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, con
 
 /* ---- recompute.c ---- */
 bool lo_find_times(lo_low *L); /* sets lo_low.time; false: out of memory */
-typedef struct relay { uint32_t group; lo_map *map; } relay; /* a group that stores a value again, which it has at this map; LO_NOGROUP: none */
-/* Sets again and late of each of the n groups that read r, except of w[first], which computes it; first is n if a new group does. Returns the relay. */
+/* a group that stores a value again, which it has at this map; LO_NOGROUP: none */
+typedef struct relay { uint32_t group; lo_map *map; } relay;
+/* Sets again and late of each of the n groups that read r, except of w[first], which computes it; first is n if a new group does. Returns
+ * the relay. */
 relay lo_find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first);
 
 /* ---- take.c: answers become decisions ---- */
@@ -64,7 +70,8 @@ relay lo_find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first);
 void lo_take_again(lo_low *L, ir_ref r, const want *w, uint32_t n, const relay *by);
 void lo_take(lo_low *L, uint32_t id, lo_use *made); /* the group computes made->value, as `made` says */
 void lo_renew(lo_low *L, uint32_t id);              /* call when the group's index space has got an r: asks again for light values */
-void lo_save_all(lo_low *L, lo_group *G, const lo_use *from, bool own); /* adds the stores of from->value: to its dests and, if own, its buffer */
+/* adds the stores of from->value: to its dests and, if own, its buffer */
+void lo_save_all(lo_low *L, lo_group *G, const lo_use *from, bool own);
 void lo_settle(lo_low *L, ir_ref r);                /* call when r is decided: settles the LATER uses of r */
 
 #endif

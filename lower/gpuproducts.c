@@ -1,11 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* gpuproducts: matmul as a step of an NVIDIA GPU, by cuBLASLt (runtime/cublas.h), and which products kernels compute there instead
  * (codegen_cuda/product.c).
  *
  *   integers, or no cuBLASLt                       a kernel
  *   .products of the settings                      as it says
- *   windows of an image, strict, f32 or f64        a kernel, which reads the windows where they lie; for cuBLASLt they would be stored. Not with
- *                                                  TF32, and not if so few tiles sum so much that the library had better split the sums
- *   others                                         cuBLASLt */
+ *   windows of an image, strict, f32 or f64        a kernel, which reads the windows where they lie; for cuBLASLt they would be stored. Not
+ * with TF32, and not if so few tiles sum so much that the library had better split the sums others cuBLASLt */
 #include "ir/tree.h"
 #include "lower/library.h"
 #include "runtime/cublas.h"
@@ -54,8 +54,12 @@ static bool takes(const lo_low *L, ir_ref r, int k, const lo_access *a)
 
 static rt_blas_policy policy_of(uint32_t settings)
 {
-	return (rt_blas_policy){ .tf32 = settings & RT_ALLOW_TF32, .reduced = settings & RT_ALLOW_REDUCED, .any_order = settings & RT_ALLOW_NONDETERMINISTIC,
-		                     .no_parts = settings & RT_NO_SPLIT_SUMS, .tries = settings & RT_AUTOTUNE ? RT_LT_TRIES : 0, .workspace = RT_BLAS_WORKSPACE };
+	return (rt_blas_policy){ .tf32 = settings & RT_ALLOW_TF32,
+		                 .reduced = settings & RT_ALLOW_REDUCED,
+		                 .any_order = settings & RT_ALLOW_NONDETERMINISTIC,
+		                 .no_parts = settings & RT_NO_SPLIT_SUMS,
+		                 .tries = settings & RT_AUTOTUNE ? RT_LT_TRIES : 0,
+		                 .workspace = RT_BLAS_WORKSPACE };
 }
 
 static uint32_t bits_of(const lo_epilogue *e)
@@ -88,8 +92,20 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	memcpy(at, x.at, sizeof x.at);
 	at[WORK].buf = s->work[lo_node(L, s->ref)->device];
 	at[BIAS] = e && e->biased ? e->bias : at[C];
-	rt_blas_desc d = { .dtype = (tj_dtype)lo_node(L, s->ref)->dtype, .device = lo_node(L, s->ref)->device, .m = x.m, .n = x.n, .k = x.k, .a_row = x.a_row, .a_col = x.a_col,
-		               .b_row = x.b_row, .b_col = x.b_col, .nbatch = x.nbatch, .epilogue = bits_of(e), .same_bits = e && e->exact, .rest = t->rest, .policy = policy_of(L->o->settings) };
+	rt_blas_desc d = { .dtype = (tj_dtype)lo_node(L, s->ref)->dtype,
+		           .device = lo_node(L, s->ref)->device,
+		           .m = x.m,
+		           .n = x.n,
+		           .k = x.k,
+		           .a_row = x.a_row,
+		           .a_col = x.a_col,
+		           .b_row = x.b_row,
+		           .b_col = x.b_col,
+		           .nbatch = x.nbatch,
+		           .epilogue = bits_of(e),
+		           .same_bits = e && e->exact,
+		           .rest = t->rest,
+		           .policy = policy_of(L->o->settings) };
 	memcpy(d.batch, x.batch, sizeof d.batch);
 	memcpy(d.a_step, x.a_step, sizeof d.a_step);
 	memcpy(d.b_step, x.b_step, sizeof d.b_step);
@@ -101,7 +117,8 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 
 static tj_status run(const void *self, void *const *buf, rt_run *r)
 {
-	return rt_blas_run((rt_blas *)(uintptr_t)self, &(rt_blas_operands){ buf[A], buf[B], buf[C], buf[WORK], buf[BIAS], buf + FIRST_OF_REST }, r);
+	return rt_blas_run((rt_blas *)(uintptr_t)self,
+	                   &(rt_blas_operands){ buf[A], buf[B], buf[C], buf[WORK], buf[BIAS], buf + FIRST_OF_REST }, r);
 }
 static void drop(void *self) { rt_blas_free(self); }
 
@@ -117,5 +134,13 @@ static void why(const rt_step *t, lo_note *n)
 	n->why = rt_blas_why(t->self, &n->hint);
 }
 
-const lo_routine lo_gpu_matmul = { .op = IR_matmul, .bounded = 1u << RT_F | 1u << RT_D, .kernels = kernels, .epilogues = true, .workspace = workspace, .lacks = lacks, .takes = takes, .make = make,
-	                               .code = { run, drop }, .why = why };
+const lo_routine lo_gpu_matmul = { .op = IR_matmul,
+	                           .bounded = 1u << RT_F | 1u << RT_D,
+	                           .kernels = kernels,
+	                           .epilogues = true,
+	                           .workspace = workspace,
+	                           .lacks = lacks,
+	                           .takes = takes,
+	                           .make = make,
+	                           .code = { run, drop },
+	                           .why = why };

@@ -1,5 +1,6 @@
-/* hostcall: steps that call C functions on host buffers: the evaluator, and copies to a destination with strides. Such a step copies what it
- * needs of its node into the plan. */
+/* SPDX-License-Identifier: MIT */
+/* hostcall: steps that call C functions on host buffers: the evaluator, and copies to a destination with strides. Such a step copies what
+ * it needs of its node into the plan. */
 #include "lower/library.h"
 #include "runtime/bytes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kbuild: the kernel of a group.
  *
  * requires finished groups; changes none

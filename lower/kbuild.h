@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kbuild: one kernel under construction. Private to kbuild.c, kvalue.c and fast.c. */
 #ifndef TJ_LOWER_KBUILD_H
 #define TJ_LOWER_KBUILD_H
@@ -56,7 +57,8 @@ typedef struct lo_builder {
 
 /* ---- kvalue.c ---- */
 lo_source lo_source_of(lo_builder *B, const lo_use *u);
-int lo_operands(lo_builder *B, const lo_use *u, lo_source *s /* 3 */); /* the operands of an OP, without a gather's table; returns how many */
+/* the operands of an OP, without a gather's table; returns how many */
+int lo_operands(lo_builder *B, const lo_use *u, lo_source *s /* 3 */);
 bool lo_source_in_r(const lo_builder *B, const lo_source *s);
 uint32_t lo_value(lo_builder *B, const lo_source *s);
 void lo_store(lo_builder *B, uint32_t kbuf, const lo_expr *e, uint32_t v, tj_dtype t);
@@ -66,7 +68,8 @@ lo_made *lo_remember(lo_builder *B, const lo_source *s, uint32_t ins, bool every
 uint32_t lo_add(lo_builder *B, lo_ins i);
 bool lo_heavy(const lo_low *L, ir_ref r); /* too expensive to compute twice: its row is kept */
 /* ---- fast.c ---- */
-uint32_t lo_fast_point(const lo_low *L, lo_kernel *k, const ir_node *n, tj_dtype t, const uint32_t *src); /* LO_NOREF: compute it as in strict mode */
+/* LO_NOREF: compute it as in strict mode */
+uint32_t lo_fast_point(const lo_low *L, lo_kernel *k, const ir_node *n, tj_dtype t, const uint32_t *src);
 
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kir: small functions on the kernel IR. */
 #include "ir/tree.h"
 #include "lower/lower.h"

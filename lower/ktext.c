@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ktext: a kernel with its schedule as text and back.
  *
  *   kernel tj_f_k0

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kvalue: makes the instructions for the values of a group.
  *
  * requires every lo_use of the group settled; a value has one instruction in a section */
@@ -16,8 +17,8 @@ lo_mem_info *lo_member(lo_builder *B, ir_ref r)
 	return lo < B->nmem && B->mem[lo].ref == r ? &B->mem[lo] : NULL;
 }
 
-/* The load reads the leaf's own memory, by the input's strides, not its row-major copy: as it would rather do, if the group has an index there. Asked only
- * now, because a group may get an r after its operands are settled. */
+/* The load reads the leaf's own memory, by the input's strides, not its row-major copy: as it would rather do, if the group has an index
+ * there. Asked only now, because a group may get an r after its operands are settled. */
 static bool reads_leaf(const lo_builder *B, const lo_use *u)
 {
 	const ir_node *n = lo_node(B->L, u->value);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* kverify: checks what code generation relies on, for one kernel and its schedule. */
 #include "ir/tree.h"
 #include "lower/symbol.h"
@@ -77,7 +78,8 @@ static bool check_prim(const verifier *v, const lo_ins *in)
 	for (int i = last; i < in->nsrc; i++)
 		if (type_of(v, in->src[i]) != t) return bad(v, "operands differ in dtype");
 	bool any = (compares && !rt_is_narrow(t)) || last || in->op == LO_CONVERT;
-	if (in->op == LO_CONVERT && t != in->dtype && ((rt_is_narrow(t) && in->dtype != TJ_F32) || (rt_is_narrow((tj_dtype)in->dtype) && t != TJ_F32)))
+	if (in->op == LO_CONVERT && t != in->dtype &&
+	    ((rt_is_narrow(t) && in->dtype != TJ_F32) || (rt_is_narrow((tj_dtype)in->dtype) && t != TJ_F32)))
 		return bad(v, "narrow floats are only converted from and to f32");
 	if (!any && !type_fits(r->types[0], t)) return bad(v, "not for this dtype");
 	if (in->op == LO_BITCAST && !same_size_kinds(t, (tj_dtype)in->dtype)) return bad(v, "the dtypes differ in size");
@@ -109,12 +111,15 @@ static bool check_access(const verifier *v, const lo_ins *in)
 	if (x->rcoef && !in_loop(v, v->at)) return bad(v, "r outside of a loop");
 	if (x->group && (v->s->vec != LO_VEC_TILE || x->group < 2 || !x->rcoef)) return bad(v, "only products read groups of r");
 	for (int i = 0; i < LO_JUMPS && lo_jumps(x); i++)
-		if (v->s->vec != LO_VEC_TILE || x->group || !x->rcoef || x->jump[i].every < 0 || x->jump[i].every == 1 || store) return bad(v, "only loads of products jump");
+		if (v->s->vec != LO_VEC_TILE || x->group || !x->rcoef || x->jump[i].every < 0 || x->jump[i].every == 1 || store)
+			return bad(v, "only loads of products jump");
 	if (in->dyn != LO_NOREF && (!readable(v, in->dyn) || type_of(v, in->dyn) != TJ_I64)) return bad(v,
 		"the dynamic index is no i64 before it");
 	const bool panels = lo_in_panels(b->role);
-	if (panels && (lo_is_sym(b->elems) || b->elems < 1 || b->elems & (b->elems - 1))) return bad(v, "the columns of a panel are no power of two");
-	if (panels && (v->s->vec != LO_VEC_TILE || in->dyn != LO_NOREF || !is_row_major(k, x))) return bad(v, "panels hold a matrix, [r][last dimension]");
+	if (panels && (lo_is_sym(b->elems) || b->elems < 1 || b->elems & (b->elems - 1)))
+		return bad(v, "the columns of a panel are no power of two");
+	if (panels && (v->s->vec != LO_VEC_TILE || in->dyn != LO_NOREF || !is_row_major(k, x)))
+		return bad(v, "panels hold a matrix, [r][last dimension]");
 	if (b->role != LO_KEPT) return true;
 	for (int i = 0; i < k->ndim; i++)
 		if (x->coef[i]) return bad(v, "a kept row is indexed by r only");
@@ -146,7 +151,9 @@ static bool check_dot(const verifier *v, const lo_ins *in, tj_dtype t)
 	lo_tiles tiles;
 	if (!lo_tiles_of(v->k, &tiles)) return bad(v, "an operand is not in memory, or both operands depend on the last dimension");
 	for (int i = 0; i < 2 && in->tree == LO_TREE_FAST; i++)
-		if (t != TJ_F32 || !tiles.plain[i] || v->k->ins.v[tiles.load[i]].dtype != TJ_BF16 || v->k->index.v[v->k->ins.v[tiles.load[i]].index].group) return bad(v, "only products of bf16 with sums of f32 are fast");
+		if (t != TJ_F32 || !tiles.plain[i] || v->k->ins.v[tiles.load[i]].dtype != TJ_BF16 ||
+		    v->k->index.v[v->k->ins.v[tiles.load[i]].index].group)
+			return bad(v, "only products of bf16 with sums of f32 are fast");
 	if (lo_in_panels(v->k->buf.v[v->k->ins.v[tiles.load[0]].buf].role)) return bad(v, "its rows lie in panels");
 	if (tiles.words && lo_word_of(v->k, &tiles) == LO_SINGLE) return bad(v, "no words that this machine multiplies");
 	return true;
@@ -169,7 +176,8 @@ static bool check_reduce(const verifier *v, const lo_ins *in)
 	if (in->tree >= LO_TREE_PARTS && (!rt_is_float(t) || arg)) return bad(v, "only floats in order have parts");
 	if (rt_is_float(t) && !arg && in->tree == LO_TREE_NONE) return bad(v, "floats need an order");
 	if ((in->tree == LO_TREE_ROW || in->tree == LO_TREE_PARTS) && v->s->vec == LO_VEC_D) return bad(v, "a row tree has its lanes along r");
-	if ((in->tree == LO_TREE_COLUMN || in->tree == LO_TREE_PAIRS) && v->s->vec == LO_VEC_R) return bad(v, "a column tree has its lanes along d");
+	if ((in->tree == LO_TREE_COLUMN || in->tree == LO_TREE_PAIRS) && v->s->vec == LO_VEC_R)
+		return bad(v, "a column tree has its lanes along d");
 	return true;
 }
 
@@ -207,7 +215,10 @@ static bool check_ins(const verifier *v)
 	if (in->op < LO_PRIMS) return check_prim(v, in);
 	switch (in->op) {
 	case LO_CONST: return true;
-	case LO_SIZE: return in->imm >= 0 && in->imm < k->size.n && in->dtype != TJ_BOOL && !rt_is_narrow((tj_dtype)in->dtype) ? true : bad(v, "no such size");
+	case LO_SIZE:
+		return in->imm >= 0 && in->imm < k->size.n && in->dtype != TJ_BOOL && !rt_is_narrow((tj_dtype)in->dtype)
+		               ? true
+		               : bad(v, "no such size");
 	case LO_NUM: return in->imm >= 0 && (in->dtype == TJ_F64 || in->dtype == TJ_I64) ? true : bad(v,
 		"a number is f64 or i64");
 	case LO_INDEX:

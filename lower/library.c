@@ -1,5 +1,6 @@
-/* library: the routines of a target, by op. Rows: products.c, scatter.c, cumulate.c, sort.c, search.c, gpuproducts.c; scatter.c, cumulate.c,
- * sort.c and search.c of codegen_cuda/. */
+/* SPDX-License-Identifier: MIT */
+/* library: the routines of a target, by op. Rows: products.c, scatter.c, cumulate.c, sort.c, search.c, gpuproducts.c; scatter.c,
+ * cumulate.c, sort.c and search.c of codegen_cuda/. */
 #include "lower/library.h"
 #include "runtime/settings.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* loops: control flow that computes once, and only what is read.
  *
  * requires a graph before its regions are lowered; keeps what its outputs are; sees into regions
@@ -154,21 +155,24 @@ static int *same_slots(job *j, int n)
 static bool same_test(job *j, const flow *big, const flow *small, const int *slot)
 {
 	if (big->nregion < 2) return true;
-	ir_graph *a = lean_region(j, big->region[0], same_slots(j, big->nsrc), 1, big->region[0]->out.v), *b = lean_region(j, small->region[0], slot, 1, small->region[0]->out.v);
+	ir_graph *a = lean_region(j, big->region[0], same_slots(j, big->nsrc), 1, big->region[0]->out.v),
+		 *b = lean_region(j, small->region[0], slot, 1, small->region[0]->out.v);
 	const bool same = a && b && ir_same_graph(a, b);
 	ir_region_unref(a);
 	ir_region_unref(b);
 	return same;
 }
 
-/* The body of `big` with the ys of `small` behind its own. place[i]: the output that is output i of small. NULL: they carry different values. */
+/* The body of `big` with the ys of `small` behind its own. place[i]: the output that is output i of small. NULL: they carry different
+ * values. */
 static ir_graph *both_bodies(job *j, const flow *big, const flow *small, const int *slot, int *place)
 {
 	const ir_graph *b = last_region(big), *s = last_region(small);
 	ir_graph *body = ir_region_new();
 	ir_ref *of_big = room(j, sizeof *of_big * b->node.n), *of_small = room(j, sizeof *of_small * s->node.n);
 	const int *same = same_slots(j, big->nsrc);
-	bool ok = body && !j->oom && copy_region(j, b, same, (int)b->out.n, b->out.v, body, of_big) && copy_region(j, s, slot, (int)s->out.n, s->out.v, body, of_small);
+	bool ok = body && !j->oom && copy_region(j, b, same, (int)b->out.n, b->out.v, body, of_big) &&
+	          copy_region(j, s, slot, (int)s->out.n, s->out.v, body, of_small);
 	for (uint32_t i = 0; ok && i < b->out.n; i++) ok = ir_ret(body, of_big[b->out.v[i]]);
 	for (int i = 0; ok && i < small->carries; i++) place[i] = i, ok = of_small[s->out.v[i]] == body->out.v[i];
 	for (uint32_t i = (uint32_t)small->carries; ok && i < s->out.n; i++) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* loops: control flow that computes once, and only what is read. */
 #ifndef TJ_LOWER_LOOPS_H
 #define TJ_LOWER_LOOPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* low: functions on lo_low that several passes use. */
 #include "lower/low.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* low: what the passes of lower/ share while one graph is lowered. Private to this folder.
  *
  * Each node of the graph has a lo_val that says how its value comes about. Values that are not computed where they are
@@ -59,7 +60,8 @@ typedef struct lo_use {
 	bool solid;              /* a view whose index into its operand is not affine: read the operand's buffer in row-major order */
 	bool again;              /* OP: of a value that another group computes, too (recompute.c) */
 	bool late;               /* LOAD: from lo_val.late */
-	bool leaf;               /* LOAD: rather read the leaf's own memory than its row-major copy; the builder knows whether that has an index (kvalue.c) */
+	bool leaf; /* LOAD: rather read the leaf's own memory than its row-major copy; the builder knows whether that has an index
+	              (kvalue.c) */
 	ir_ref base;             /* LOAD, solid: the node whose buffer is read; else IR_NONE */
 	struct lo_use **src;     /* OP, VIEW, and LATER of a view: how the operands are got */
 	lo_access *table;        /* OP that gathers: its table; src[0] is NULL */
@@ -157,12 +159,13 @@ typedef struct lo_step {
 	uint32_t group;          /* KERNEL; LIBRARY with an epilogue: of its kernel */
 	ir_ref ref;              /* LIBRARY, CALL, FLOW, TO: the node; COPY: the value */
 	const lo_dest *dest;     /* COPY */
-	uint32_t work[RT_DEVICES]; /* FLOW: workspaces on devices other than the CPU, or LO_NOBUF. LIBRARY: on its device, if the routine has one */
+	uint32_t work[RT_DEVICES]; /* FLOW: workspaces on devices other than the CPU, or LO_NOBUF. LIBRARY: on its device, if the routine
+	                              has one */
 	const char *name;
 	struct lo_built *built;  /* KERNEL; LIBRARY with an epilogue: the kernel that computes the same */
 	const struct lo_epilogue *epilogue; /* LIBRARY: what its call computes besides the node (library.h); NULL: nothing */
 	const char *apart;       /* LIBRARY: why the kernel after it is no epilogue; NULL: it is one, or there is none that could be */
-	uint32_t bundle;         /* KERNEL: this many steps from here on run in one region (bundle.c); 0: none, or a step before this one says so */
+	uint32_t bundle; /* KERNEL: this many steps from here on run in one region (bundle.c); 0: none, or a step before this one says so */
 	bool follows;            /* in a bundle: it goes through rows together with the step before it (follow.c) */
 	rt_vec(uint32_t) reads, writes; /* buffers */
 } lo_step;
@@ -198,7 +201,8 @@ typedef struct lo_low {
 } lo_low;
 
 static inline const ir_node *lo_node(const lo_low *L, ir_ref r) { return ir_at(L->g, r); }
-static inline int lo_nread(const ir_node *n) { return n->op == IR_optimization_barrier ? 1 : n->nsrc; } /* operands that are read; the other one only comes earlier */
+/* operands that are read; the other one only comes earlier */
+static inline int lo_nread(const ir_node *n) { return n->op == IR_optimization_barrier ? 1 : n->nsrc; }
 static inline const int64_t *lo_dim(const lo_low *L, ir_ref r) { return ir_dims(L->g, ir_at(L->g, r)); }
 static inline bool lo_computed(const lo_low *L, ir_ref r)
 {
@@ -228,7 +232,8 @@ uint32_t lo_buf_at(lo_low *L, const lo_access *a); /* the buffer that it reads *
 uint32_t lo_leaf_buf(lo_low *L, ir_ref r); /* the leaf's own buffer, even if the leaf has a copy */
 uint32_t lo_new_buf(lo_low *L, lo_buffer b);
 bool lo_sort_inputs(lo_low *L);           /* fills L->input; false: out of memory */
-uint32_t lo_inputs_of(const lo_low *L, int64_t slot, uint32_t *n); /* the inputs that show external `slot`: *n from the returned index of L->input on */
+/* the inputs that show external `slot`: *n from the returned index of L->input on */
+uint32_t lo_inputs_of(const lo_low *L, int64_t slot, uint32_t *n);
 lo_dest *lo_add_dest(lo_low *L, ir_ref r, uint32_t buf, ir_ref node, int64_t offset,
                      const int64_t *stride /* NULL: row-major */);
 
@@ -248,7 +253,8 @@ bool lo_in_r(const lo_group *G, const lo_expr *e);          /* depends on r */
 bool lo_map_in_r(const lo_group *G, const lo_map *m);
 bool lo_fits_r(const lo_group *G, const lo_expr *e);        /* is affine in r as a whole */
 bool lo_r_term(const lo_group *G, const lo_expr *e, int64_t *coef, int64_t *group); /* depends on r as coef * (r / group) */
-bool lo_r_jumps(const lo_group *G, const lo_expr *e, int64_t *coef, struct lo_jump *jump); /* the part of e in r as coef * r and jumps; false: it is not that */
+/* the part of e in r as coef * r and jumps; false: it is not that */
+bool lo_r_jumps(const lo_group *G, const lo_expr *e, int64_t *coef, struct lo_jump *jump);
 bool lo_split(lo_group *G, int atom, int64_t low);          /* ext = hi * low */
 bool lo_add_atom(lo_group *G, int64_t ext, bool isr, int64_t rstride);
 /* The number of terms of e, and their atoms in order[] by rising coefficient, if e counts 0..n-1 without gaps; else -1. */
@@ -270,17 +276,20 @@ bool lo_is_gather(ir_op op);
 bool lo_is_product(const lo_low *L, ir_ref r);         /* a kernel computes matmul r */
 /* The map of operand k of product r from the map of its result; r of the group stands for the summed axis. */
 lo_map *lo_map_product(lo_low *L, lo_group *G, ir_ref r, int k, const lo_map *m);
-bool lo_widens(const ir_graph *g, ir_ref cast);        /* a cast that is one conversion, which loses nothing: a product does it while it reads */
+/* a cast that is one conversion, which loses nothing: a product does it while it reads */
+bool lo_widens(const ir_graph *g, ir_ref cast);
 tj_dtype lo_product_dtype(tj_dtype t);                 /* the dtype in which products with results of dtype t add up */
 void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* sets rows, block, scratch and unit_ns of a schedule TILE */
 
 /* ---- turn.c ---- */
-bool lo_turn_product(const lo_target *target, lo_kernel *k); /* lanes go along the rows of a product of few columns; false: k is as it was */
+/* lanes go along the rows of a product of few columns; false: k is as it was */
+bool lo_turn_product(const lo_target *target, lo_kernel *k);
 
 /* ---- panels.c ---- */
 /* A product that reads the columns of a constant reads them from panels. buf: by kernel buffer, number in L->buf. false: out of memory. */
 bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf);
-void *lo_store_panels(lo_low *L, rt_plan *p, const lo_buffer *b); /* the elements of such a buffer, in panels; the plan holds them. NULL: out of memory */
+/* the elements of such a buffer, in panels; the plan holds them. NULL: out of memory */
+void *lo_store_panels(lo_low *L, rt_plan *p, const lo_buffer *b);
 
 /* ---- reach.c: questions about a group ---- */
 lo_group *lo_group_at(const lo_low *L, uint32_t *id); /* follows merges */
@@ -295,7 +304,8 @@ static inline bool lo_is_late(const lo_low *L, const lo_save *s) { return L->val
 bool lo_group_all(lo_low *L); /* decides for every value which group or step computes it; false: out of memory */
 
 /* ---- lower.c ---- */
-lo_opts lo_region_opts(const ir_graph *g, const ir_node *n, int k, const lo_opts *o); /* for region k of a node of control flow; .name as in o */
+/* for region k of a node of control flow; .name as in o */
+lo_opts lo_region_opts(const ir_graph *g, const ir_node *n, int k, const lo_opts *o);
 /* Lowers up to the groups (or, if steps is set, up to the steps) and calls visit. */
 tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*visit)(lo_low *L, void *env), void *env, rt_err *err);
 
@@ -314,7 +324,8 @@ typedef struct lo_built {
 	bool rows_move;          /* a product: the number of its rows changes from call to call */
 } lo_built;
 bool lo_build_kernel(lo_low *L, lo_step *s); /* fills reads, writes, built; false: out of memory */
-/* The product of step s, whose number of rows moves, as calls with few or with many rows will want it. NULL: it is that kernel, or out of memory. */
+/* The product of step s, whose number of rows moves, as calls with few or with many rows will want it. NULL: it is that kernel, or out of
+ * memory. */
 lo_built *lo_build_other(lo_low *L, lo_step *s);
 
 /* ---- share.c ---- */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lower: from a graph to a plan, pass by pass.
  *
  *   graph -> decomposed, DCE   ir_pass_decomp
@@ -254,7 +255,8 @@ static void free_regions(const ir_graph *g, rt_exec *(*region)[2])
 }
 
 /* ---- one graph ---- */
-/* Makes a plan for the plain graph `flat`; lowers its regions with the options `inner`. *missing: why a back end that it needs is missing. */
+/* Makes a plan for the plain graph `flat`; lowers its regions with the options `inner`. *missing: why a back end that it needs is missing.
+ */
 static tj_status build_plan(const ir_graph *flat, const lo_opts *o, const lo_opts *inner, rt_plan *p, const char **missing, rt_err *err)
 {
 	rt_exec *(*region)[2] = NULL;
@@ -316,7 +318,9 @@ static void build_there(void *p)
 /* The error when no stack is large enough. */
 static tj_status no_stack(rt_err *err)
 {
-	rt_fail(err, TJ_ERR_NOMEM, "compile", "compiling needs %d KiB of stack, this thread has %zu KiB left, and no thread with a larger stack could be created", RT_LEAST_STACK >> 10, rt_stack_left() >> 10);
+	rt_fail(err, TJ_ERR_NOMEM, "compile",
+	        "compiling needs %d KiB of stack, this thread has %zu KiB left, and no thread with a larger stack could be created",
+	        RT_LEAST_STACK >> 10, rt_stack_left() >> 10);
 	rt_hint(err, "give the thread a larger stack: pthread_attr_setstacksize()");
 	return TJ_ERR_NOMEM;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lower: from the graph to kernels and a plan. This header has the types of the kernel IR, then the prototypes by file.
  *
  * A kernel walks an index space: outer dimensions d0..d(n-1), and, when it reduces, one more, r. Its body is a
@@ -42,11 +43,12 @@ typedef enum lo_op {
 	LO_INDEX,            /* i64: the index along dimension imm (LO_R for r) */
 	LO_LOAD,             /* of buf, at index + dyn * dyn_stride */
 	LO_STORE,            /* src[0] to buf at index (+ dyn) */
-	LO_REDUCE,           /* reduces src[0] (DOT: src[0] * src[1]) over r, in a loop; imm: lo_red. Its value is read after the loop, as a point value */
-	LO_PART,             /* reduces src[0] over one part of r (see lo_schedule) down to lo_part_lanes() lanes: those that the tree still has
-	                      * before it halves them. Stores them to buf at index, in which r is lanes * number of the part + lane. imm, tree: as
-	                      * for REDUCE; an index that a search finds counts from the start of r. No value */
-	LO_FAULT,            /* src[0] bool: when true, the run fails with fault imm (index into the kernel's faults) */
+	LO_REDUCE, /* reduces src[0] (DOT: src[0] * src[1]) over r, in a loop; imm: lo_red. Its value is read after the loop, as a point
+	              value */
+	LO_PART,   /* reduces src[0] over one part of r (see lo_schedule) down to lo_part_lanes() lanes: those that the tree still has
+	            * before it halves them. Stores them to buf at index, in which r is lanes * number of the part + lane. imm, tree: as
+	            * for REDUCE; an index that a search finds counts from the start of r. No value */
+	LO_FAULT,  /* src[0] bool: when true, the run fails with fault imm (index into the kernel's faults) */
 	LO_OP_COUNT
 } lo_op;
 
@@ -56,7 +58,8 @@ typedef enum lo_op {
 typedef enum lo_red {
 	LO_RED_ADD, LO_RED_MUL, LO_RED_MAX, LO_RED_MIN, LO_RED_AND, LO_RED_OR, LO_RED_DOT, LO_RED_ARGMAX, LO_RED_ARGMIN, LO_RED_ATMAX, LO_RED_ATMIN
 } lo_red; /* ARGMAX and later are searches: they look for one element */
-static inline bool lo_is_index(int64_t red) { return red == LO_RED_ARGMAX || red == LO_RED_ARGMIN; } /* its value is the index of that element */
+/* its value is the index of that element */
+static inline bool lo_is_index(int64_t red) { return red == LO_RED_ARGMAX || red == LO_RED_ARGMIN; }
 typedef enum lo_tree { /* the fixed order of a reduction, see ir/tree.h */
 	LO_TREE_ROW, LO_TREE_COLUMN, LO_TREE_NONE,
 	/* For what LO_PART stored: */
@@ -73,8 +76,8 @@ typedef enum lo_tree { /* the fixed order of a reduction, see ir/tree.h */
 #define LO_JUMPS 3
 #define LO_NOREF UINT32_MAX
 
-/* A size in a kernel (an extent, a coefficient, an offset) is a literal or a symbol (s0, s1 and so on). The value of a symbol is an argument
- * of the code, rt_kargs.size, so kernels that differ only in it share code. lo_kernel.size holds the values for this kernel. */
+/* A size in a kernel (an extent, a coefficient, an offset) is a literal or a symbol (s0, s1 and so on). The value of a symbol is an
+ * argument of the code, rt_kargs.size, so kernels that differ only in it share code. lo_kernel.size holds the values for this kernel. */
 #define LO_SYM(i) (INT64_MIN + (int64_t)(i))
 static inline bool lo_is_sym(int64_t size) { return size < INT64_MIN + (1 << 20); }
 
@@ -107,21 +110,26 @@ static inline bool lo_jumps(const lo_index *x) { return x->jump[0].every != 0; }
  * WORDS: panels of words (lo_word) instead of single elements. */
 typedef enum lo_role { LO_IN, LO_OUT, LO_KEPT, LO_PANELS, LO_WORDS } lo_role;
 static inline bool lo_in_panels(int role) { return role == LO_PANELS || role == LO_WORDS; }
-typedef enum lo_word { /* what lies in a word of 32 bits: steps of r of one column, as an instruction multiplies them; those behind the last r are 0 */
+/* what lies in a word of 32 bits: steps of r of one column, as an instruction multiplies them; those behind the last r are 0 */
+typedef enum lo_word {
 	LO_SINGLE,
 	LO_BYTES,  /* four i8, with 128 added to each */
 	LO_PAIRS,  /* two bf16 */
 	LO_TURNED  /* two bf16, the second step of r first. The first 16 bits of a panel's room tell how small numbers of the chunk are: the least
 	            * magnitude that is not 0, less one in the last place */
 } lo_word;
-enum { LO_BYTE_WORDS = IR_CHAIN - 16 }; /* of a chunk: with a row for the sums of their bytes, and what a last vector writes too much, it fits where IR_CHAIN words do */
+/* of a chunk: with a row for the sums of their bytes, and what a last vector writes too much, it fits where IR_CHAIN words do */
+enum { LO_BYTE_WORDS = IR_CHAIN - 16 };
 static inline int lo_word_steps(lo_word w) { return w == LO_SINGLE ? 1 : w == LO_BYTES ? 4 : 2; }
-static inline int64_t lo_word_chunk(lo_word w) { return w == LO_BYTES ? 4 * LO_BYTE_WORDS : w == LO_PAIRS ? 2 * IR_CHAIN : IR_CHAIN; } /* steps of r */
+/* steps of r */
+static inline int64_t lo_word_chunk(lo_word w) { return w == LO_BYTES ? 4 * LO_BYTE_WORDS : w == LO_PAIRS ? 2 * IR_CHAIN : IR_CHAIN; }
 static inline int64_t lo_panel_columns(int64_t columns, int64_t panel) { return (columns + panel - 1) / panel * panel; }
 static inline int64_t lo_panels_at(int64_t red, int64_t columns, int64_t panel, lo_word w, int64_t r, int64_t c)
 {
-	const int64_t steps = lo_word_steps(w), chunk = lo_word_chunk(w), number = r / chunk, left = red - number * chunk, rows = ((left < chunk ? left : chunk) + steps - 1) / steps;
-	const int64_t word = number * (chunk / steps + 1) * lo_panel_columns(columns, panel) + c / panel * panel * (rows + 1) + r % chunk / steps * panel + c % panel;
+	const int64_t steps = lo_word_steps(w), chunk = lo_word_chunk(w), number = r / chunk, left = red - number * chunk,
+		      rows = ((left < chunk ? left : chunk) + steps - 1) / steps;
+	const int64_t word = number * (chunk / steps + 1) * lo_panel_columns(columns, panel) + c / panel * panel * (rows + 1) +
+	                     r % chunk / steps * panel + c % panel;
 	return word * steps + (w == LO_TURNED ? 1 - r % 2 : r % steps);
 }
 typedef struct lo_buf {
@@ -181,8 +189,9 @@ typedef struct lo_schedule {
 	const lo_target *target; /* the machine it is for */
 	uint8_t vec;             /* lo_vec */
 	int64_t block;           /* indices of the last outer dimension per unit; 1 with VEC_R */
-	int64_t rows;            /* TILE: indices of the product's row dimension per unit; else 0. With flat_tiles of the target rows and block count across dimensions */
-	int64_t part;            /* indices of r per unit: 2^k chunks of the tree; the kernel then has PART, not REDUCE. 0: a unit takes all of r */
+	int64_t rows; /* TILE: indices of the product's row dimension per unit; else 0. With flat_tiles of the target rows and block count
+	                 across dimensions */
+	int64_t part; /* indices of r per unit: 2^k chunks of the tree; the kernel then has PART, not REDUCE. 0: a unit takes all of r */
 	int64_t grain;           /* how many neighbouring units read the same cache lines: one thread should run them together */
 	double unit_ns;          /* estimated time of a unit */
 	size_t scratch;          /* bytes for each thread */
@@ -190,7 +199,8 @@ typedef struct lo_schedule {
 	rt_vec(lo_kept) kept;    /* one for each KEPT buffer, in their order */
 } lo_schedule;
 void lo_schedule_free(lo_schedule *s);
-int64_t lo_units(const lo_kernel *k, const lo_schedule *s); /* prod(dim[..n-2]) * ceil(last / block) * number of parts; TILE: with ceil(rows / s->rows) for the rows */
+/* prod(dim[..n-2]) * ceil(last / block) * number of parts; TILE: with ceil(rows / s->rows) for the rows */
+int64_t lo_units(const lo_kernel *k, const lo_schedule *s);
 int64_t lo_extent(const lo_kernel *k, uint64_t dims); /* the product of the dimensions with these bits */
 int64_t lo_parts(const lo_kernel *k, const lo_schedule *s); /* number of parts of r; 1: r is not split */
 int64_t lo_grain(const lo_kernel *k, const lo_schedule *s); /* computes the field `grain` from the kernel's accesses */
@@ -201,8 +211,12 @@ bool lo_keep(lo_schedule *s, uint32_t buf, lo_where where, size_t bytes);
 
 /* ---- products.c: the matrix product of a kernel with the schedule TILE ---- */
 enum { LO_AHEAD_LOADS = 4, LO_AHEAD_MOST = 512 }; /* most loads that an operand is computed from; most instructions of the loop */
-typedef struct lo_needs { uint32_t first; uint64_t bit[LO_AHEAD_MOST / 64]; } lo_needs; /* a set of the loop's instructions, the first one and later */
-static inline bool lo_needed(const lo_needs *n, uint32_t i) { return i >= n->first && n->bit[(i - n->first) / 64] >> (i - n->first) % 64 & 1; }
+/* a set of the loop's instructions, the first one and later */
+typedef struct lo_needs { uint32_t first; uint64_t bit[LO_AHEAD_MOST / 64]; } lo_needs;
+static inline bool lo_needed(const lo_needs *n, uint32_t i)
+{
+	return i >= n->first && n->bit[(i - n->first) / 64] >> (i - n->first) % 64 & 1;
+}
 static inline void lo_need_too(lo_needs *n, uint32_t i)
 {
 	if (i >= n->first) n->bit[(i - n->first) / 64] |= (uint64_t)1 << (i - n->first) % 64;
@@ -222,28 +236,34 @@ typedef struct lo_tiles {
 	bool panels;             /* columns lie in panels (PANELS, WORDS) */
 	bool words;              /* of words */
 	bool strips;             /* one row or a few, and adjacent columns that lie in rows */
-	bool across;             /* few rows, and columns whose steps of r are adjacent. Sizes are known; but the kernel may say that rows are `few`, and of bytes only
-	                          * the number of rows must be known */
+	bool across; /* few rows, and columns whose steps of r are adjacent. Sizes are known; but the kernel may say that rows are `few`,
+	              * and of bytes only the number of rows must be known */
 	bool bytes;              /* i8 times i8 with sums of i32: machines multiply several steps of r at once */
 	bool pairs;              /* bf16 times bf16 in the order FAST, no strips: machines multiply two steps of r at once */
-	bool ordered;            /* the same in strict order, for words, and for more rows than a tile has: this machine adds in that order (rt_bf16_in_order()) */
+	bool ordered;            /* the same in strict order, for words, and for more rows than a tile has: this machine adds in that order
+	                            (rt_bf16_in_order()) */
 } lo_tiles;
 bool lo_tiles_of(const lo_kernel *k, lo_tiles *t); /* false: no such product */
 int64_t lo_lanes(const lo_kernel *k, const lo_tiles *t); /* sums in a vector */
-/* Most rows of a tile that transposes columns in vectors of so many lanes: as many as there are registers beside a square, and fewer with conversions,
- * which need some, too. */
+/* Most rows of a tile that transposes columns in vectors of so many lanes: as many as there are registers beside a square, and fewer with
+ * conversions, which need some, too. */
 int64_t lo_most_across(const lo_tiles *t, int64_t lanes);
-int64_t lo_most_few(const lo_kernel *k, const lo_tiles *t); /* such a tile for 2, 4 and so on up to so many rows is all that is compiled for a number that is a symbol */
+/* such a tile for 2, 4 and so on up to so many rows is all that is compiled for a number that is a symbol */
+int64_t lo_most_few(const lo_kernel *k, const lo_tiles *t);
 bool lo_few_rows(const lo_kernel *k); /* the kernel, whose sizes are known, may say `few` */
 lo_word lo_word_of(const lo_kernel *k, const lo_tiles *t); /* of which words panels of its columns are, on this machine, or should be */
-bool lo_widens_bf16(const lo_kernel *k, uint32_t value); /* a load of bf16 whose steps of r are all of one length, widened to f32, and no more */
+/* a load of bf16 whose steps of r are all of one length, widened to f32, and no more */
+bool lo_widens_bf16(const lo_kernel *k, uint32_t value);
 bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot); /* both operands are such values */
 bool lo_is_flat(const lo_kernel *k, uint32_t i);  /* no load with other steps than 0 and 1 along the last dimension */
 /* Scratch memory of a unit, in elements of the product's dtype: packed rows; packed columns, or the strip's sums of a chunk; the
  * sums. There is room for one tile of rows more, and for one panel of columns more, than the block has. */
 enum {
-	LO_TILE_ROWS = 12, LO_TILE_COLUMNS = 128, /* most rows of a tile, and columns of a panel: room is counted in multiples of these */
-	LO_TILE_PANEL = IR_CHAIN + 1, /* rows of a packed panel: if panels were a multiple of a page apart, their rows would share a set of the cache */
+	LO_TILE_ROWS = 12,
+	LO_TILE_COLUMNS = 128, /* most rows of a tile, and columns of a panel: room is counted in multiples of these */
+	LO_TILE_PANEL =
+		IR_CHAIN +
+		1, /* rows of a packed panel: if panels were a multiple of a page apart, their rows would share a set of the cache */
 	LO_ROW_ROOM = IR_CHAIN + 16, /* elements from row to row of packed rows that lie as rows: for the same reason */
 	LO_TILE_SLACK = 64
 };
@@ -284,7 +304,8 @@ typedef struct lo_kin lo_kin;
 uint32_t lo_family_round(lo_family *f);    /* a new number for a lowering that begins */
 /* kin describes k. Looks for code that fits: *fn and *code (a reference) are set, or left NULL; then compile k and call lo_family_add().
  * Marks in kin which sizes are symbols of that code. false: out of memory. */
-bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn, rt_shared **code);
+bool lo_family_meet(lo_family *f, uint32_t round, lo_kernel *k, lo_schedule *s, const lo_moving *moving, lo_kin *kin, rt_entry *fn,
+                    rt_shared **code);
 bool lo_moves(const lo_moving *m, int64_t v); /* v is a multiple of a size that moves, and is no product of sizes that stay */
 void lo_family_twins(lo_family *f, uint32_t n); /* counts n kernels that run the code of another kernel of their plan */
 void lo_family_add(lo_family *f, lo_kin *kin, rt_entry fn, rt_shared *code); /* kin now belongs to the family */
@@ -309,7 +330,10 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	char *text, *assembly;        /* rt_alloc'ed or NULL: source text (.ll, .cu), and the assembly made from it */
 	double codegen_ms;
 } lo_compile;
-#define LO_ABI (((((sizeof(lo_kernel) * 256 + sizeof(lo_schedule)) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile)) * 256 + sizeof(lo_target))
+#define LO_ABI \
+	(((((sizeof(lo_kernel) * 256 + sizeof(lo_schedule)) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile)) * \
+	         256 + \
+	 sizeof(lo_target))
 typedef struct lo_backend {
 	const char *name;             /* "llvm" */
 	const char *(*missing)(void); /* NULL: it works on this machine; else why it does not */
@@ -327,11 +351,13 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
 /* ---- lower.c ---- */
 /* Passes that tests can switch off by name; no result depends on them.
  *  fold   simplify           sink   gather before arithmetic    merge  groups that read one value        reuse  memory of temporaries
- *  cse    merge equal nodes  fuse   several ops in one kernel   alias  write outputs over externals      epilogue  kernels in calls of a library
- *  panels constants as tiles read them                bundle  kernels in one region             recompute  late readers compute values again
- *  loops  one loop for several, and only what is read of its results
- *  turn   lanes along the rows of products of few columns */
-#define LO_PASSES(X) X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") X(EPILOGUE, "epilogue") X(PANELS, "panels") X(BUNDLE, "bundle") X(RECOMPUTE, "recompute") X(LOOPS, "loops") X(TURN, "turn")
+ *  cse    merge equal nodes  fuse   several ops in one kernel   alias  write outputs over externals      epilogue  kernels in calls of a
+ * library panels constants as tiles read them                bundle  kernels in one region             recompute  late readers compute
+ * values again loops  one loop for several, and only what is read of its results turn   lanes along the rows of products of few columns */
+#define LO_PASSES(X) \
+	X(FOLD, "fold") \
+	X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") X(EPILOGUE, "epilogue") \
+		X(PANELS, "panels") X(BUNDLE, "bundle") X(RECOMPUTE, "recompute") X(LOOPS, "loops") X(TURN, "turn")
 enum {
 #define X(name, text) LO_PASS_##name,
 	LO_PASSES(X)
@@ -351,7 +377,7 @@ typedef struct lo_opts {
 	const char **missing;         /* may be NULL; gets the reason when the target's back end is missing and the evaluator runs the plan */
 	uint32_t settings;            /* rt_setting */
 	bool int_div_zero;            /* see tj_int_div_zero */
-	bool keep_text;               /* keep text of kernels and code, for dumps: lowering takes several times as long; adds nothing to the family */
+	bool keep_text; /* keep text of kernels and code, for dumps: lowering takes several times as long; adds nothing to the family */
 	bool keep_assembly;           /* with keep_text */
 	uint16_t off;                 /* passes switched off: LO_OFF() */
 	lo_family *family;            /* kernels share its code, and new code is added to it; NULL: none */
@@ -374,21 +400,25 @@ bool lo_on_devices(const ir_graph *g); /* some value is not on the CPU */
 
 /* ---- library.c ---- */
 static inline bool lo_becomes_product(ir_op op) { return op == IR_matmul || op == IR_conv || op == IR_conv_transpose; }
-/* Results of op on a device may be near the evaluator's, not equal to them, since a routine of that device or of the CPU computes it; t: their dtype. */
+/* Results of op on a device may be near the evaluator's, not equal to them, since a routine of that device or of the CPU computes it; t:
+ * their dtype. */
 bool lo_bounded(ir_op op, tj_dtype t, int device, uint32_t settings); /* settings: rt_setting */
 
 /* ---- cpuproducts.c ---- */
-/* Who computes products of the CPU with results of dtype t: *library: oneDNN; else kernels. Returns the reason. Opens oneDNN if the settings prefer it. */
+/* Who computes products of the CPU with results of dtype t: *library: oneDNN; else kernels. Returns the reason. Opens oneDNN if the
+ * settings prefer it. */
 const char *lo_products_by(tj_dtype t, bool fast, uint32_t settings, bool *library);
-const char *lo_widened(tj_dtype t, bool fast); /* why kernels of the CPU convert the operands of products of t to f32; NULL: they need not */
+/* why kernels of the CPU convert the operands of products of t to f32; NULL: they need not */
+const char *lo_widened(tj_dtype t, bool fast);
 
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {
 	LO_NOTE_FUSION,    /* a value is stored because the kernels that read it refused to compute it */
 	LO_NOTE_MEMORY,    /* a kernel that reads a value late computes it again, so that it need not be kept */
 	LO_NOTE_EVALUATOR, /* an op that no kernel computes */
-	LO_NOTE_LIBRARY,   /* a routine was chosen, or a kernel because the routine that the settings prefer cannot compute the op; or a fast product has instructions of its own */
-	LO_NOTE_DEVICE     /* an op that its device does not compute: the CPU does, and each call copies operands and result */
+	LO_NOTE_LIBRARY, /* a routine was chosen, or a kernel because the routine that the settings prefer cannot compute the op; or a fast
+	                    product has instructions of its own */
+	LO_NOTE_DEVICE   /* an op that its device does not compute: the CPU does, and each call copies operands and result */
 } lo_note_kind;
 typedef struct lo_note {
 	lo_note_kind kind;
@@ -401,11 +431,15 @@ typedef void lo_tell(void *self, const lo_note *n);
 tj_status lo_notes(const ir_graph *g, const lo_opts *o, const rt_exec *x, lo_tell *tell, void *self, rt_err *err);
 
 /* ---- show.c ---- */
-tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* fusion for Graphviz: a box for each kernel */
+/* fusion for Graphviz: a box for each kernel */
+tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err);
 /* Fusion as text, for tests and tjc: one line a group. */
 tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err);
-tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* steps in order, kernels whole; compiles nothing */
-tj_status lo_print_steps(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* one line a step; those that run in one region are indented */
-tj_status lo_print_memory(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err); /* the temporaries, and from which step to which they live */
+/* steps in order, kernels whole; compiles nothing */
+tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err);
+/* one line a step; those that run in one region are indented */
+tj_status lo_print_steps(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err);
+/* the temporaries, and from which step to which they live */
+tj_status lo_print_memory(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err);
 
 #endif

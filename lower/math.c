@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* math: compiles ir/math.inc to instructions of a kernel. A "number" is a kernel and the instruction that computes it; every
  * primitive appends one instruction. Out of memory gives LO_NOREF, which all primitives pass on. */
 #include "lower/lower.h"

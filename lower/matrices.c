@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* matrices: the operands of a product as a library reads them.
  *
  *   a [2,1,5,6], b [3,6,4]    =>    batch axes 2, 3; a steps along the first, b along the second; m 5, n 4, k 6
@@ -42,7 +43,14 @@ void lo_product_of(lo_low *L, ir_ref r, lo_product *x)
 	for (int k = 0; k < 2; k++) lo_operand_of(L, r, k, &acc[k]);
 	const matrix a = matrix_of(L, src[0], &acc[0], true), b = matrix_of(L, src[1], &acc[1], false);
 	const int na = batch_axes(L, src[0]), nb = batch_axes(L, src[1]);
-	*x = (lo_product){ .m = a.rows, .n = b.cols, .k = a.cols, .a_row = a.row, .a_col = a.col, .b_row = b.row, .b_col = b.col, .nbatch = na > nb ? na : nb };
+	*x = (lo_product){ .m = a.rows,
+		           .n = b.cols,
+		           .k = a.cols,
+		           .a_row = a.row,
+		           .a_col = a.col,
+		           .b_row = b.row,
+		           .b_col = b.col,
+		           .nbatch = na > nb ? na : nb };
 	if (x->nbatch) memcpy(x->batch, lo_dim(L, r), sizeof *x->batch * (size_t)x->nbatch);
 	for (int k = 0; k < 2; k++) {
 		batch_steps(L, src[k], &acc[k], x, k ? x->b_step : x->a_step);

@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* memory: where in the arena of its device each temporary lies.
  *
- * requires ordered steps, and their bundles; sets offset of RT_AT_ARENA buffers, first and last of all, and what explanations say about memory
+ * requires ordered steps, and their bundles; sets offset of RT_AT_ARENA buffers, first and last of all, and what explanations say about
+ * memory
  *
  * Walks the steps: what a step writes gets the smallest free block that is large enough, what it reads last becomes
  * free after it. The steps of a bundle run at the same time, and are treated as one. Two buffers that are alive in one step never

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* merge: merges two groups that read the same value at matching maps.
  *
  * called while groups are made; keeps every group one step: no path leaves a group and comes back into it */
@@ -82,7 +83,8 @@ static void rewrite(lo_group *A, lo_group *B, const int *to)
 static bool move(lo_low *L, uint32_t a, uint32_t b)
 {
 	lo_group *A = L->group.v[a], *B = L->group.v[b];
-	if (!rt_reserve(&A->member, B->member.n) || !rt_reserve(&A->save, B->save.n) || !rt_reserve(&A->again, B->again.n)) return !(L->oom = true);
+	if (!rt_reserve(&A->member, B->member.n) || !rt_reserve(&A->save, B->save.n) || !rt_reserve(&A->again, B->again.n))
+		return !(L->oom = true);
 	for (uint32_t i = 0; i < B->member.n; i++) {
 		A->member.v[A->member.n++] = B->member.v[i];
 		L->val[B->member.v[i]].group = a;
@@ -111,7 +113,9 @@ bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, con
 	if (B->reduces && !A->reduces) return lo_merge(L, r, b, mb, a, ma);
 	if (A->device != B->device || A->product || B->product) return false;
 	const lo_target *t = lo_target_on(L->o, A->device);
-	if (A->weight + B->weight > t->weight || A->member.n + B->member.n > (uint32_t)t->members || A->reductions + B->reductions > MAX_LOOPS) return false;
+	if (A->weight + B->weight > t->weight || A->member.n + B->member.n > (uint32_t)t->members ||
+	    A->reductions + B->reductions > MAX_LOOPS)
+		return false;
 	if (A->classed && B->classed && A->column != B->column) return false;
 	lo_expr ea = lo_row_major(L, A, r, ma), eb = lo_row_major(L, B, r, mb);
 	if (!all_used(A, &ea, B->reduces) || !all_used(B, &eb, true) || lo_path_between(L, a, b)) return false;

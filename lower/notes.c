@@ -1,5 +1,6 @@
-/* notes: what lowering decided, and why: values that a kernel refused, or computes again, ops without a kernel, routines that were chosen or are missing.
- * None of it is stored: each request lowers the graph once more, up to the steps. */
+/* SPDX-License-Identifier: MIT */
+/* notes: what lowering decided, and why: values that a kernel refused, or computes again, ops without a kernel, routines that were chosen
+ * or are missing. None of it is stored: each request lowers the graph once more, up to the steps. */
 #include "lower/library.h"
 
 typedef struct notes {
@@ -42,7 +43,8 @@ static void tell_again(const lo_low *L, const notes *t, const lo_group *G)
 		rt_text why = { 0 };
 		n.other = ir_ops[o->op].name;
 		n.other_site = o->site;
-		rt_putf(&why, "its %lld bytes need not be kept until then", (long long)(ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, r)->dtype)));
+		rt_putf(&why, "its %lld bytes need not be kept until then",
+		        (long long)(ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, r)->dtype)));
 		n.why = why.oom ? "it need not be kept until then" : rt_str(&why);
 		t->tell(t->self, &n);
 		rt_text_free(&why);
@@ -78,7 +80,9 @@ static void tell_moved(const lo_low *L, const notes *t, const ir_node *n)
 	rt_text why = { 0 };
 	const lo_target *target = lo_target_on(L->o, n->device);
 	const bool many = n->op == IR_matmul && n->rank == TJ_MAX_RANK;
-	const char *lacks = many ? "kernels have sixteen dimensions, and a product needs one more than its result has axes" : lo_is_gather((ir_op)n->op) ? without_kernel(n) : lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype);
+	const char *lacks = many ? "kernels have sixteen dimensions, and a product needs one more than its result has axes"
+	                    : lo_is_gather((ir_op)n->op) ? without_kernel(n)
+	                                                 : lo_lacks(target, (ir_op)n->op, (tj_dtype)n->dtype);
 	if (!target) rt_putf(&why, "no back end computes on %s", device);
 	else if (lacks) rt_puts(&why, lacks);
 	else rt_putf(&why, "no kernel of %s computes it on this dtype or layout", device);
@@ -121,8 +125,8 @@ static void tell_library(lo_low *L, notes *t, const lo_step *l)
 	t->tell(t->self, &n);
 }
 
-/* A kernel computes product r, although a routine does others, or the settings prefer one. A plan that was made before anybody knew that the
- * library lacks something still has the routine's step. */
+/* A kernel computes product r, although a routine does others, or the settings prefer one. A plan that was made before anybody knew that
+ * the library lacks something still has the routine's step. */
 static void tell_kernel(const lo_low *L, notes *t, ir_ref r)
 {
 	const ir_node *n = lo_node(L, r);
@@ -150,7 +154,8 @@ static void tell_pairs(const lo_low *L, const notes *t, const lo_step *s)
 		if (!lo_is_product(L, G->member.v[i])) continue;
 		lo_note n = of_node(L, LO_NOTE_LIBRARY, G->member.v[i]);
 		n.other = "a kernel that multiplies two bf16 at a time (vdpbf16ps)";
-		n.why = x.pairs ? "TJ_FAST allows its order of the sum, and that subnormal numbers become 0" : "this CPU adds them in the order of strict mode";
+		n.why = x.pairs ? "TJ_FAST allows its order of the sum, and that subnormal numbers become 0"
+		                : "this CPU adds them in the order of strict mode";
 		t->tell(t->self, &n);
 	}
 }

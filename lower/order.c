@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* order: the steps, each after those that write what it reads.
  *
  * requires every value decided (fuse.c), kernels not yet built
@@ -88,7 +89,8 @@ static void make(lo_low *L)
 }
 
 /* ---- ordering them ---- */
-/* The step's place in the graph: of the first value that it stores, and computes for the first time. early: of the first one that it computes. */
+/* The step's place in the graph: of the first value that it stores, and computes for the first time. early: of the first one that it
+ * computes. */
 static ir_ref key(const lo_low *L, const lo_step *s, bool early)
 {
 	if (s->kind != LO_STEP_KERNEL) return s->ref;
@@ -190,7 +192,8 @@ static bool find_last(lo_low *L, const ir_ref *keys, last **by)
 /* The output may be written over the external. */
 static bool may_overwrite(const lo_low *L, const lo_buffer *to, const lo_buffer *from)
 {
-	return to->place == RT_AT_OUT && from->place == RT_AT_EXT && to->bytes == from->bytes && (!L->o->into || L->o->into[to->index] == (int)from->index);
+	return to->place == RT_AT_OUT && from->place == RT_AT_EXT && to->bytes == from->bytes &&
+	       (!L->o->into || L->o->into[to->index] == (int)from->index);
 }
 
 /* A step that could write an output over an external waits for the other readers of that one: else it could not. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* panels: constants of matrix products, stored in the order in which tiles read them.
  *
  *   buf b1 f32 in                               buf b1 f32 panels
@@ -88,7 +89,8 @@ static void keep(lo_shelf *s, packed *x)
 /* ---- kernels ---- */
 static int64_t stored_elements(const lo_panels *x)
 {
-	const int64_t columns = lo_panel_columns(x->columns, x->panel), chunk = lo_word_chunk((lo_word)x->word), steps = lo_word_steps((lo_word)x->word);
+	const int64_t columns = lo_panel_columns(x->columns, x->panel), chunk = lo_word_chunk((lo_word)x->word),
+		      steps = lo_word_steps((lo_word)x->word);
 	if (!x->panel) return x->rows * x->columns;
 	return columns * ((x->rows + steps - 1) / steps + (x->rows + chunk - 1) / chunk) * steps;
 }
@@ -98,11 +100,18 @@ static uint32_t panels_of(lo_low *L, const lo_buffer *b)
 {
 	const lo_panels *x = b->panels;
 	for (uint32_t i = 0; i < L->buf.n; i++)
-		if (L->buf.v[i].panels && L->buf.v[i].data == b->data && L->buf.v[i].content == b->content && !memcmp(L->buf.v[i].panels, x, sizeof *x)) return i;
+		if (L->buf.v[i].panels && L->buf.v[i].data == b->data && L->buf.v[i].content == b->content &&
+		    !memcmp(L->buf.v[i].panels, x, sizeof *x))
+			return i;
 	lo_panels *own = lo_mem(L, sizeof *own);
 	if (!own) return LO_NOBUF;
 	*own = *x;
-	return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST, .device = b->device, .index = b->index, .data = b->data, .content = b->content, .panels = own,
+	return lo_new_buf(L, (lo_buffer){ .place = RT_AT_CONST,
+	                                  .device = b->device,
+	                                  .index = b->index,
+	                                  .data = b->data,
+	                                  .content = b->content,
+	                                  .panels = own,
 	                                  .bytes = stored_elements(x) * (int64_t)x->size });
 }
 
@@ -114,7 +123,10 @@ static int64_t panel_of(tj_dtype sums)
 }
 
 /* Of a narrow matrix the last panel would be most of what is read; but columns that are not adjacent would be packed at each call. */
-static bool pays(int64_t columns, int64_t panel, bool adjacent) { return lo_panel_columns(columns, panel) - columns <= (adjacent ? columns / 4 : columns); }
+static bool pays(int64_t columns, int64_t panel, bool adjacent)
+{
+	return lo_panel_columns(columns, panel) - columns <= (adjacent ? columns / 4 : columns);
+}
 
 static int readers(const lo_kernel *k, uint32_t buf)
 {
@@ -132,7 +144,14 @@ static bool view_of(const lo_kernel *k, const lo_ins *in, lo_panels *p)
 	if (readers(k, in->buf) > 1 || !x->coef[last] || !x->rcoef || lo_jumps(x)) return false;
 	for (int d = 0; d < last; d++)
 		if (x->coef[d]) return false;
-	*p = (lo_panels){ tj_dtype_size((tj_dtype)in->dtype), (k->red + group - 1) / group, k->dim[last], 0, x->offset, x->rcoef, x->coef[last], LO_SINGLE };
+	*p = (lo_panels){ tj_dtype_size((tj_dtype)in->dtype),
+		          (k->red + group - 1) / group,
+		          k->dim[last],
+		          0,
+		          x->offset,
+		          x->rcoef,
+		          x->coef[last],
+		          LO_SINGLE };
 	return true;
 }
 
@@ -169,7 +188,8 @@ static bool read_copy(lo_low *L, lo_kernel *k, uint32_t *buf, lo_ins *in, const 
 }
 
 /* The load reads a constant as a matrix: *b is its copy. */
-static bool can_copy(const lo_low *L, const lo_kernel *k, const uint32_t *buf, const lo_ins *in, lo_panels *view, int64_t panel, lo_word word, lo_buffer *b)
+static bool can_copy(const lo_low *L, const lo_kernel *k, const uint32_t *buf, const lo_ins *in, lo_panels *view, int64_t panel,
+                     lo_word word, lo_buffer *b)
 {
 	if (buf[in->buf] == LO_NOBUF || !view_of(k, in, view)) return false;
 	view->panel = panel;
@@ -188,7 +208,8 @@ bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 	int n = 1;
 	if (L->o->off & LO_OFF(PANELS) || !lo_tiles_of(k, &t)) return true;
 	const int64_t panel = panel_of((tj_dtype)k->ins.v[t.dot].dtype);
-	if (!is_worth(k, &t, panel) || !can_copy(L, k, buf, &k->ins.v[load[0] = t.load[1]], &view[0], panel, lo_word_of(k, &t), &b[0])) return true;
+	if (!is_worth(k, &t, panel) || !can_copy(L, k, buf, &k->ins.v[load[0] = t.load[1]], &view[0], panel, lo_word_of(k, &t), &b[0]))
+		return true;
 	for (uint32_t i = 0; i < t.dot; i++) { /* scales, whose columns must be adjacent, too */
 		if (i == t.load[1] || lo_is_flat(k, i) || !lo_needed(&t.needs[1], i)) continue;
 		if (!can_copy(L, k, buf, &k->ins.v[i], &view[n], 0, LO_SINGLE, &b[n])) return true;
@@ -206,7 +227,10 @@ static void destroy(rt_shared *x)
 	rt_free(x);
 }
 
-static int64_t place_of(const lo_panels *x, int64_t r, int64_t column) { return lo_panels_at(x->rows, x->columns, x->panel, (lo_word)x->word, r, column); }
+static int64_t place_of(const lo_panels *x, int64_t r, int64_t column)
+{
+	return lo_panels_at(x->rows, x->columns, x->panel, (lo_word)x->word, r, column);
+}
 
 /* Row r of a panel, n columns from `first` on. */
 static void store_row(const lo_panels *x, const char *row, char *to, int64_t r, int64_t first, int64_t n)
@@ -223,7 +247,8 @@ static void store_row(const lo_panels *x, const char *row, char *to, int64_t r, 
 /* Tells in each panel of the chunk that begins at r how small its numbers are (LO_TURNED). */
 static void tell_least(const lo_panels *x, char *to, int64_t r)
 {
-	const int64_t chunk = lo_word_chunk(LO_TURNED), n = x->rows - r < chunk ? x->rows - r : chunk, columns = lo_panel_columns(x->columns, x->panel), words = (n + 1) / 2;
+	const int64_t chunk = lo_word_chunk(LO_TURNED), n = x->rows - r < chunk ? x->rows - r : chunk,
+		      columns = lo_panel_columns(x->columns, x->panel), words = (n + 1) / 2;
 	uint16_t *const all = (uint16_t *)(void *)to + place_of(x, r, 0) / 2 * 2, least = UINT16_MAX;
 	for (int64_t i = 0; i < columns / x->panel; i++)
 		for (int64_t j = 0; j < words * x->panel * 2; j++) {
@@ -240,10 +265,12 @@ static void store(const lo_panels *x, int64_t bytes, const char *from, char *to)
 	for (int64_t i = 0; !x->panel && i < x->rows * x->columns; i++)
 		memcpy(to + i * size, from + (i / x->columns * x->row + i % x->columns * x->column) * size, x->size);
 	if (!x->panel) return;
-	if (x->word != LO_SINGLE || x->columns % x->panel) memset(to, x->word == LO_BYTES ? 0x80 : 0, (size_t)bytes); /* what is absent; else only the room, which nothing reads */
+	if (x->word != LO_SINGLE || x->columns % x->panel)
+		memset(to, x->word == LO_BYTES ? 0x80 : 0, (size_t)bytes); /* what is absent; else only the room, which nothing reads */
 	for (int64_t first = 0; first < x->columns; first += x->panel)
 		for (int64_t r = 0; r < x->rows; r++)
-			store_row(x, from + (r * x->row + first * x->column) * size, to, r, first, x->columns - first < x->panel ? x->columns - first : x->panel);
+			store_row(x, from + (r * x->row + first * x->column) * size, to, r, first,
+			          x->columns - first < x->panel ? x->columns - first : x->panel);
 	for (int64_t r = 0; x->word == LO_TURNED && r < x->rows; r += lo_word_chunk(LO_TURNED)) tell_least(x, to, r);
 }
 
@@ -251,7 +278,11 @@ static packed *pack(const lo_buffer *b)
 {
 	packed *x = rt_calloc(sizeof *x);
 	if (!x) return NULL;
-	*x = (packed){ { .refs = 1, .bytes = (size_t)b->bytes, .destroy = destroy }, b->content, b->index, *b->panels, rt_alloc_data((size_t)b->bytes) };
+	*x = (packed){ { .refs = 1, .bytes = (size_t)b->bytes, .destroy = destroy },
+		       b->content,
+		       b->index,
+		       *b->panels,
+		       rt_alloc_data((size_t)b->bytes) };
 	if (!x->data) {
 		rt_free(x);
 		return NULL;

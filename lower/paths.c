@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* paths: whether a path leads from a value, or a group, through other steps to a group.
  *
  * called while groups are made. A group is one step, so paths lead through all of it: from any member to the readers of any other.
@@ -15,7 +16,8 @@
 #include <stdlib.h>
 
 /* ---- the line ---- */
-/* The values in order[], by the length of the longest path that leads to each; those of one length in the order of the graph. false: out of memory. */
+/* The values in order[], by the length of the longest path that leads to each; those of one length in the order of the graph. false: out of
+ * memory. */
 static bool sort_by_depth(lo_low *L, ir_ref *order)
 {
 	const uint32_t n = L->g->node.n;
@@ -69,8 +71,8 @@ static void move_behind(lo_line *x, ir_ref place, ir_ref r)
 	x->next[place] = r;
 }
 
-/* Gives the n places behind `first` labels between those of first and of the place after them, which is `end` at the end of the line. false: too
- * few are left there. */
+/* Gives the n places behind `first` labels between those of first and of the place after them, which is `end` at the end of the line.
+ * false: too few are left there. */
 static bool label(lo_line *x, ir_ref first, uint32_t n, ir_ref end)
 {
 	ir_ref r = first;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* plan: makes the plan that the run time executes, from ordered steps and placed buffers.
  *
  * requires lo_layout; the plan does not point into the graph: everything is copied into its memory */
@@ -180,7 +181,8 @@ static bool put_library(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	t->kind = RT_STEP_ROUTINE;
 	t->routine = &x->code;
 	if (s->epilogue && (!(t->rest = rt_arena_alloc(&p->mem, sizeof *t->rest)) || !put_kernel(L, p, s, t->rest))) return false;
-	const bool ok = x->make(L, p, s, t) && (!t->rest || append_operands(p, t, t->rest)); /* the kernel `rest` runs rarely: its bytes do not count */
+	const bool ok = x->make(L, p, s, t) &&
+	                (!t->rest || append_operands(p, t, t->rest)); /* the kernel `rest` runs rarely: its bytes do not count */
 	if (t->kind == RT_STEP_KERNEL) p->exec.kernels++;
 	else p->exec.library_calls++;
 	return ok;
@@ -208,7 +210,8 @@ static void sum_up(const lo_low *L, rt_plan *p)
 	p->exec.full = L->full;
 	p->exec.recomputed = L->recomputed;
 	if (L->full.bytes) p->exec.full.step = p->step[L->full_step].name;
-	for (int d = RT_CPU + 1; d < RT_DEVICES; d++) p->exec.devices |= p->exec.arena_bytes[d] != 0; /* what the evaluator computes for a device */
+	for (int d = RT_CPU + 1; d < RT_DEVICES; d++)
+		p->exec.devices |= p->exec.arena_bytes[d] != 0; /* what the evaluator computes for a device */
 	for (uint32_t i = 0; i < p->nstep; i++) {
 		const rt_step *t = &p->step[i];
 		p->exec.moved += (uint64_t)t->moved;
@@ -228,7 +231,8 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 	L->numbers = L->devices ? numbers_of(L) : 0;
 	p->step = rt_arena_alloc(&p->mem, sizeof *p->step * (L->step.n + 1));
 	rt_time *time = rt_arena_alloc(&p->mem, sizeof *time * (L->step.n + 1));
-	p->shared = rt_arena_alloc(&p->mem, sizeof *p->shared * (2 * L->step.n + L->buf.n + 1)); /* room: each kernel may share code, or come from a new object */
+	p->shared = rt_arena_alloc(&p->mem, sizeof *p->shared * (2 * L->step.n + L->buf.n +
+	                                                         1)); /* room: each kernel may share code, or come from a new object */
 	if (!p->step || !time || !p->shared) return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
 	for (uint32_t i = 0; ok && i < L->step.n; i++) {
 		rt_step *t = &p->step[p->nstep++];

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* plugin: the plug-ins that compile kernels, opened when something must be compiled. */
 #include "lower/target.h"
 

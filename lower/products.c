@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* products: matrix products as kernels.
  *
  *   %2 = matmul f32[8,64] %0 %1          loop                                         r: the summed axis
@@ -123,7 +124,8 @@ static bool reads_rows(const lo_kernel *k, const lo_tiles *t)
 	const lo_index *x = index_of(k, t->load[0]);
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->load[0]].dtype), pitch = t->row < 0 ? 0 : x->coef[t->row];
 	int in_set[SETS] = { 0 }, most = 0;
-	if (t->value[0] != t->load[0] || x->rcoef != 1 || !is_even(x) || lo_is_sym(pitch) || (t->row >= 0 && lo_is_sym(k->dim[t->row]))) return false;
+	if (t->value[0] != t->load[0] || x->rcoef != 1 || !is_even(x) || lo_is_sym(pitch) || (t->row >= 0 && lo_is_sym(k->dim[t->row])))
+		return false;
 	for (int64_t row = 0; row < LO_TILE_ROWS; row++)
 		for (int64_t line = 0; line < IR_CHAIN * size / RT_LINE; line++) {
 			int *n = &in_set[(uint64_t)(row * pitch * size / RT_LINE + line) % SETS];
@@ -139,16 +141,22 @@ static bool are_bytes(const lo_kernel *k, const lo_tiles *t)
 	return all;
 }
 
-int64_t lo_lanes(const lo_kernel *k, const lo_tiles *t) { return rt_vector_bits() / 8 / (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype); }
+int64_t lo_lanes(const lo_kernel *k, const lo_tiles *t)
+{
+	return rt_vector_bits() / 8 / (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype);
+}
 
-/* One row, or a few: columns are multiplied as they lie. For vectors of 512 bits tiles read as fast, if B is near and its rows are whole panels. */
+/* One row, or a few: columns are multiplied as they lie. For vectors of 512 bits tiles read as fast, if B is near and its rows are whole
+ * panels. */
 static bool is_strip(const lo_kernel *k, const lo_tiles *t)
 {
 	const int64_t last = k->dim[k->ndim - 1], size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[t->dot].dtype), lanes = lo_lanes(k, t);
 	const bool wide = rt_vector_bits() == 512;
 	if (k->red == 0 || !t->adjacent || !t->flat || t->panels) return false;
 	if (t->row < 0) return true;
-	if (t->bytes || t->value[1] != t->load[1] || lo_is_sym(k->dim[t->row]) || lo_is_sym(last) || lo_is_sym(k->red) || k->dim[t->row] > (wide ? STRIP_ROWS - 1 : STRIP_ROWS)) return false;
+	if (t->bytes || t->value[1] != t->load[1] || lo_is_sym(k->dim[t->row]) || lo_is_sym(last) || lo_is_sym(k->red) ||
+	    k->dim[t->row] > (wide ? STRIP_ROWS - 1 : STRIP_ROWS))
+		return false;
 	if (last <= STRIP_VECTORS * lanes || k->red * last * size <= STRIP_BYTES) return false;
 	return !wide || last % (2 * lanes) || k->red * last * size > RT_THIRD_CACHE / 4 * 3;
 }
@@ -168,7 +176,8 @@ int64_t lo_most_few(const lo_kernel *k, const lo_tiles *t)
 
 static bool is_across(const lo_kernel *k, const lo_tiles *t)
 {
-	const int64_t extent = t->row < 0 ? 1 : k->dim[t->row], rows = lo_is_sym(extent) && k->few ? lo_most_few(k, t) : extent, columns = k->dim[k->ndim - 1];
+	const int64_t extent = t->row < 0 ? 1 : k->dim[t->row], rows = lo_is_sym(extent) && k->few ? lo_most_few(k, t) : extent,
+		      columns = k->dim[k->ndim - 1];
 	if (t->adjacent || t->panels || index_of(k, t->load[1])->rcoef != 1 || !is_even(index_of(k, t->load[1])) || lo_is_sym(rows)) return false;
 	if (t->bytes) return rows > 0 && rows <= LO_TILE_ROWS && k->red != 0;
 	if (lo_is_sym(columns) || lo_is_sym(k->red)) return false;
@@ -189,7 +198,10 @@ bool lo_widens_bf16(const lo_kernel *k, uint32_t value)
 
 bool lo_multiplies_bf16(const lo_kernel *k, const lo_ins *dot) { return lo_widens_bf16(k, dot->src[0]) && lo_widens_bf16(k, dot->src[1]); }
 
-static bool adds_in_order(const lo_kernel *k, const lo_ins *dot) { return dot->tree != LO_TREE_FAST && lo_multiplies_bf16(k, dot) && rt_bf16_in_order(); }
+static bool adds_in_order(const lo_kernel *k, const lo_ins *dot)
+{
+	return dot->tree != LO_TREE_FAST && lo_multiplies_bf16(k, dot) && rt_bf16_in_order();
+}
 
 /* Fewer rows wait for memory, not for multiply-adds or for columns to be packed. */
 static bool is_ordered(const lo_kernel *k, const lo_tiles *t)
@@ -260,7 +272,8 @@ bool lo_few_rows(const lo_kernel *k)
 }
 
 /* ---- units ---- */
-enum { MOST_ROWS = 384, MOST_COLUMNS = 512, WIDE = 1536, STRIP = 2048, LONG_STRIP = 4096, COLUMNS = 32 }; /* WIDE: a multiple of the panels of few rows */
+/* WIDE: a multiple of the panels of few rows */
+enum { MOST_ROWS = 384, MOST_COLUMNS = 512, WIDE = 1536, STRIP = 2048, LONG_STRIP = 4096, COLUMNS = 32 };
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 static int64_t div_up(int64_t n, int64_t by) { return n > 0 ? (n - 1) / by + 1 : 0; }
@@ -278,13 +291,19 @@ static int64_t piece(int64_t extent, int64_t of, int64_t n) { return extent <= o
 
 typedef struct blocks { int64_t rows, columns; } blocks; /* of one */
 
-/* Time of a block, in elements of the result. Packing an element takes as long as PACK of them; reading one of the columns, READ; one of windows,
- * COPY. Tiles compute whole panels, and half a one at the end. */
+/* Time of a block, in elements of the result. Packing an element takes as long as PACK of them; reading one of the columns, READ; one of
+ * windows, COPY. Tiles compute whole panels, and half a one at the end. */
 static int64_t block_cost(const lo_tiles *x, const lo_kernel *k, blocks b)
 {
 	enum { PACK = 24, COPY = 16, READ = 8 };
 	const int64_t half = x->strips || x->bytes || x->across ? 1 : lo_lanes(k, x), rest = b.columns % (2 * half);
-	const int64_t columns = b.columns - rest + (rest > half ? 2 * half : rest ? half : 0), read = x->adjacent || x->panels ? READ : x->windows ? COPY : PACK;
+	const int64_t columns = b.columns - rest +
+	                        (rest > half ? 2 * half
+	                         : rest      ? half
+	                                     : 0),
+		      read = x->adjacent || x->panels ? READ
+	                     : x->windows             ? COPY
+	                                              : PACK;
 	return b.rows * columns + (x->reads_rows ? 0 : PACK * b.rows) + read * b.columns;
 }
 
@@ -310,19 +329,25 @@ static int64_t cost(const lo_tiles *x, const lo_kernel *k, int64_t m, int64_t n,
 	return makespan(outer * div_up(m, b.rows), across, block_cost(x, k, b), narrow, threads);
 }
 
-/* Blocks are large, so that packing an operand is a small part of the work; but there are `few` or more of them, so that threads share them. */
+/* Blocks are large, so that packing an operand is a small part of the work; but there are `few` or more of them, so that threads share
+ * them. */
 static blocks cut(const lo_tiles *x, const lo_kernel *k, int64_t m, int64_t n, int64_t outer, int64_t few, int threads)
 {
 	const int64_t most = x->strips ? (x->bytes ? LONG_STRIP : STRIP) : m <= LO_TILE_ROWS && (x->adjacent || x->across) ? WIDE : MOST_COLUMNS;
-	const int64_t most_rows = x->panels ? MOST_ROWS / 2 : MOST_ROWS; /* no block packs panels that are stored; then its sums may stay in the second cache */
+	const int64_t most_rows =
+		x->panels ? MOST_ROWS / 2
+			  : MOST_ROWS; /* no block packs panels that are stored; then its sums may stay in the second cache */
 	blocks best = { 0 };
 	few = div_up(few, outer);
-	const int64_t least_down = pieces(m, most_rows, 1), most_down = x->across || x->strips ? least_down : pieces(m, most_rows, few) + threads - 1;
+	const int64_t least_down = pieces(m, most_rows, 1),
+		      most_down = x->across || x->strips ? least_down : pieces(m, most_rows, few) + threads - 1;
 	for (int64_t down = least_down; down <= most_down && down <= m; down++) {
-		const int64_t rows = piece(m, div_up(m, MOST_ROWS) <= threads && down > 1 ? 1 : LO_TILE_ROWS, down), across = pieces(n, most, div_up(few, div_up(m, rows)));
+		const int64_t rows = piece(m, div_up(m, MOST_ROWS) <= threads && down > 1 ? 1 : LO_TILE_ROWS, down),
+			      across = pieces(n, most, div_up(few, div_up(m, rows)));
 		for (int more = 0; more < threads; more++) {
 			blocks b = { rows, piece(n, COLUMNS, across + more) };
-			if (most == WIDE && div_up(n, up(b.columns, LO_TILE_COLUMNS)) == div_up(n, b.columns)) b.columns = least(up(b.columns, LO_TILE_COLUMNS), n); /* whole panels, the widest that tiles have */
+			if (most == WIDE && div_up(n, up(b.columns, LO_TILE_COLUMNS)) == div_up(n, b.columns))
+				b.columns = least(up(b.columns, LO_TILE_COLUMNS), n); /* whole panels, the widest that tiles have */
 			if (!best.rows || cost(x, k, m, n, outer, threads, b) < cost(x, k, m, n, outer, threads, best)) best = b;
 		}
 	}
@@ -335,18 +360,28 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	if (!lo_tiles_of(k, &x)) return; /* the verifier tells */
 	const int64_t last = k->dim[k->ndim - 1], m = x.row < 0 ? 1 : k->dim[x.row], red = k->red > 0 ? k->red : 1;
 	const int64_t size = (int64_t)tj_dtype_size((tj_dtype)k->ins.v[x.dot].dtype);
-	const double fma = t->fma_ns * (double)size / 4 * (x.bytes ? 0.33 : x.pairs || x.ordered ? 0.5 : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1 : 2);
-	const double element = (double)red * (m == 1 ? t->byte_ns * (double)(x.bytes ? 1 : size) : fma); /* one row: reading the columns takes longer */
+	const double fma = t->fma_ns * (double)size / 4 *
+	                   (x.bytes                                        ? 0.33
+	                    : x.pairs || x.ordered                         ? 0.5
+	                    : rt_is_float((tj_dtype)k->ins.v[x.dot].dtype) ? 1
+	                                                                   : 2);
+	const double element =
+		(double)red * (m == 1 ? t->byte_ns * (double)(x.bytes ? 1 : size) : fma); /* one row: reading the columns takes longer */
 	int64_t outer = 1;
 	for (int d = 0; d < k->ndim - 1; d++)
 		if (d != x.row) outer *= k->dim[d];
 	const double all = element * (double)m * (double)last * (double)outer;
 	const int threads = all < RT_SERIAL_NS ? 1 : rt_team_threads();
-	const bool few_blocks = x.strips || x.bytes || x.ordered || m <= LO_TILE_ROWS; /* where a product takes little time, packing is a large part of it */
+	const bool few_blocks = x.strips || x.bytes || x.ordered ||
+	                        m <= LO_TILE_ROWS; /* where a product takes little time, packing is a large part of it */
 	const blocks b = cut(&x, k, m, last, outer, threads == 1 || few_blocks || all < 150 * RT_SERIAL_NS ? threads : 4 * threads, threads);
 	s->rows = b.rows;
 	s->block = b.columns;
-	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS, columns = up(s->block, LO_TILE_COLUMNS) + LO_TILE_COLUMNS; /* strips of some rows are tiles if the code has symbols for sizes */
-	s->scratch = (size_t)((LO_ROW_ROOM * rows + (x.strips && x.row < 0 ? 1 : LO_TILE_PANEL) * columns + rows * columns + 3 * LO_TILE_SLACK + (x.across && !x.bytes ? (k->few ? lo_most_few(k, &x) : m) * red : 0)) * size);
+	const int64_t rows = up(s->rows, LO_TILE_ROWS) + LO_TILE_ROWS,
+		      columns = up(s->block, LO_TILE_COLUMNS) +
+	                        LO_TILE_COLUMNS; /* strips of some rows are tiles if the code has symbols for sizes */
+	s->scratch = (size_t)((LO_ROW_ROOM * rows + (x.strips && x.row < 0 ? 1 : LO_TILE_PANEL) * columns + rows * columns +
+	                       3 * LO_TILE_SLACK + (x.across && !x.bytes ? (k->few ? lo_most_few(k, &x) : m) * red : 0)) *
+	                      size);
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

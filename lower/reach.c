@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* reach: how a group would get a value at a map.
  *
  * requires how and light of every value. A question records nothing about values. It may split atoms of the group, even if the answer
@@ -149,7 +150,8 @@ static bool is_number(const lo_low *L, const lo_use *u)
 {
 	const ir_node *n = lo_node(L, u->value);
 	bool all = n->weak && n->rank == 0 && u->from == LO_FROM_OP && !u->table;
-	for (int k = 0; all && k < n->nsrc; k++) all = u->src[k]->from == LO_FROM_NUM || u->src[k]->from == LO_FROM_CONST || u->src[k] == L->val[u->src[k]->value].number;
+	for (int k = 0; all && k < n->nsrc; k++)
+		all = u->src[k]->from == LO_FROM_NUM || u->src[k]->from == LO_FROM_CONST || u->src[k] == L->val[u->src[k]->value].number;
 	return all;
 }
 
@@ -185,8 +187,8 @@ static bool ask_table(lo_low *L, lo_group *G, lo_use *u)
 	return on_device(L, G, u->table->base);
 }
 
-/* An operand of a product, unless the product computes it as it reads (fuse.c): where its view has no affine index, it is stored first. Axes of
- * a view without elements cannot be told apart. */
+/* An operand of a product, unless the product computes it as it reads (fuse.c): where its view has no affine index, it is stored first.
+ * Axes of a view without elements cannot be told apart. */
 static lo_use *ask_operand(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
 	const bool empty = L->val[r].how == LO_VIEW && ir_numel(L->g, r) == 0;

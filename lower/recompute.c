@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* recompute: values that are computed again where they are read late, instead of being kept from the kernel that computes them first.
  *
  *   k0   h = x @ w, t = 1 + erf(h * c), y = h * t                     k0   h and y are stored, t is not
  *   ...  (products)                                             =>    ...
  *   k9   dh = dy * t + ...   reads t and h                            k9   loads h, computes t from it, with the same bits
  *
- * called while groups are made, when the readers of a value are known, and before it is known who reads its operands. So backward of a network
- * keeps less of forward. A reader far behind the kernel that computes the value computes it again, if
+ * called while groups are made, when the readers of a value are known, and before it is known who reads its operands. So backward of a
+ * network keeps less of forward. A reader far behind the kernel that computes the value computes it again, if
  *   - point ops and random numbers alone lead to it, few of them, from values that the reader's kernel loads anyway, that others
  *     read as late, or that are small,
  *   - and nothing else keeps the value until then.
@@ -21,7 +22,8 @@
  *   k9   dv = y' @ dz                                                 k9   loads the second y
  *
  * The relay must have each element of the value once, run nearer to the late readers than to the others, and depend on none of the late
- * readers; the kernel that computes the value first must not depend on the relay, which may read operands that are computed there. Its store costs less than the bytes that are not kept cost the caches. */
+ * readers; the kernel that computes the value first must not depend on the relay, which may read operands that are computed there. Its
+ * store costs less than the bytes that are not kept cost the caches. */
 #include "lower/fuse.h"
 
 enum {
@@ -177,7 +179,8 @@ static void find_relay(const readers *x, ir_ref s, int depth, relay *best)
 		if (best->group != LO_NOGROUP && time_of(L, G) <= time_of(L, L->group.v[best->group])) continue;
 		if (relays(x, id, u->map)) *best = (relay){ id, u->map };
 	}
-	for (int k = 0; L->val[s].how == LO_FUSE && ir_ops[n->op].flags & IR_POINT && k < lo_nread(n); k++) find_relay(x, ir_src(L->g, n, k), depth + 1, best);
+	for (int k = 0; L->val[s].how == LO_FUSE && ir_ops[n->op].flags & IR_POINT && k < lo_nread(n); k++)
+		find_relay(x, ir_src(L->g, n, k), depth + 1, best);
 }
 
 static const relay NONE = { .group = LO_NOGROUP };
@@ -204,7 +207,8 @@ relay lo_find_again(lo_low *L, ir_ref r, want *w, uint32_t n, uint32_t first)
 	const lo_val *v = &L->val[r];
 	const bool may = v->how == LO_FUSE && !v->own && !v->dest && !(L->o->off & (LO_OFF(FUSE) | LO_OFF(RECOMPUTE)));
 	readers x = { .L = L, .r = r, .w = w, .n = n, .first = first };
-	for (uint32_t i = 0; i < n; i++) w[i].again = may && i != first && !w[i].torn && !w[i].feeds && computes(L, w[i].group, r, w[i].map), w[i].late = false;
+	for (uint32_t i = 0; i < n; i++)
+		w[i].again = may && i != first && !w[i].torn && !w[i].feeds && computes(L, w[i].group, r, w[i].map), w[i].late = false;
 	if (!may) return NONE;
 	relay by = store_again(&x);
 	if (by.group != LO_NOGROUP && time_of(L, L->group.v[by.group]) < load_near(&x) + (uint32_t)lo_target_of(L, r)->again_after) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* reduce: makes a graph that is easier to fuse. Each reduction is over one run of adjacent axes; where a gather reads few
  * elements of a computed value, the gather comes first and only these are computed.
  *
@@ -8,7 +9,8 @@
  *                                            %3 = reshape f32[4] %2
  *
  * A reduction over no elements and a product that sums nothing become constants, a reduction over no axes a cast. An op that has
- * several results becomes one node for each result that is used (ir_alone()); sorted values are gathered if their indices are used, too. Sums and scatter_add of f16 or bf16 accumulate in f32:
+ * several results becomes one node for each result that is used (ir_alone()); sorted values are gathered if their indices are used, too.
+ * Sums and scatter_add of f16 or bf16 accumulate in f32:
  *
  *   %1 = sum bf16[] %0 axes=0        =>      %1 = cast f32[8] %0 dtype=f32
  *                                            %2 = sum f32[] %1 axes=0
@@ -166,7 +168,8 @@ static ir_ref plain(ir_graph *to, const ir_graph *from, ir_ref r, ir_ref *src)
 {
 	const ir_node *x = ir_at(from, r);
 	if (sums_nothing(from, x)) return ir_cast(to, neutral(to, from, x), (tj_dtype)x->dtype, x->site);
-	const bool checks = ir_ops[x->op].opclass == IR_SCATTER && ir_numel(from, r) == 0; /* it only looks at the index; a cast of no elements would not ask for that */
+	const bool checks = ir_ops[x->op].opclass == IR_SCATTER &&
+	                    ir_numel(from, r) == 0; /* it only looks at the index; a cast of no elements would not ask for that */
 	bool accumulates = ir_ops[x->op].flags & IR_ACCUM && !(ir_ops[x->op].flags & IR_LIB) && !checks; /* a product widens what it reads */
 	if (accumulates) widen(to, x, src);
 	ir_ref y;

@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* scatter_add and its like: loops of ours, bit for bit the evaluator's. What happens to one element follows the order of the index; rows
  * whose index does not change along the last axis are joined as vectors. Threads share the work in one of two ways:
  *
  *   parts of another axis    each part writes elements of its own
- *   parts of the index       the largest, the least, sums of integers: each part has a copy of the result, and the copies are joined in order
+ *   parts of the index       the largest, the least, sums of integers: each part has a copy of the result, and the copies are joined in
+ * order
  *
  * A sum of floats along the only axis runs on one thread. */
 #include "lower/library.h"
@@ -42,7 +44,8 @@ static bool next_row(walk *w)
 		*p = ONE(T, was, with);                              \
 	}
 
-/* Joins a row to the elements, with ONE where each has an index; false when one is out of range. bool adds as or, integers wrap as unsigned. */
+/* Joins a row to the elements, with ONE where each has an index; false when one is out of range. bool adds as or, integers wrap as
+ * unsigned. */
 #define ROW(name, T, JOIN, ONE)                                                                                     \
 	static bool name(const walk *w, const int64_t *index, const void *from, void *to, int64_t size, int64_t step)   \
 	{                                                                                                            \
@@ -86,9 +89,12 @@ static bool next_row(walk *w)
 #define SECOND(T, a, b) ((void)a, b)
 #define TRUTH(T, a, b) ((void)a, (T)(b != 0))
 #define UNSIGNED(name, JOIN, JOIN16) \
-	ROW(name##_u8, uint8_t, JOIN, JOIN) ROW(name##_u16, uint16_t, JOIN16, JOIN16) ROW(name##_u32, uint32_t, JOIN, JOIN) ROW(name##_u64, uint64_t, JOIN, JOIN)
+	ROW(name##_u8, uint8_t, JOIN, JOIN) \
+	ROW(name##_u16, uint16_t, JOIN16, JOIN16) ROW(name##_u32, uint32_t, JOIN, JOIN) ROW(name##_u64, uint64_t, JOIN, JOIN)
 #define SIGNED(name, JOIN) \
-	ROW(name##_u8, uint8_t, JOIN, JOIN) ROW(name##_i8, int8_t, JOIN, JOIN) ROW(name##_i16, int16_t, JOIN, JOIN) ROW(name##_i32, int32_t, JOIN, JOIN) ROW(name##_i64, int64_t, JOIN, JOIN)
+	ROW(name##_u8, uint8_t, JOIN, JOIN) \
+	ROW(name##_i8, int8_t, JOIN, JOIN) ROW(name##_i16, int16_t, JOIN, JOIN) ROW(name##_i32, int32_t, JOIN, JOIN) \
+		ROW(name##_i64, int64_t, JOIN, JOIN)
 #define FLOATS(name, JOIN, ONE) ROW(name##_f32, float, JOIN, ONE) ROW(name##_f64, double, JOIN, ONE)
 ROW(add_bool, uint8_t, EITHER, EITHER)
 UNSIGNED(add, PLUS, PLUS)
@@ -104,7 +110,10 @@ ROW(put_bool, uint8_t, TRUTH, TRUTH)
 UNSIGNED(put, SECOND, SECOND)
 
 typedef bool row_fn(const walk *w, const int64_t *index, const void *from, void *to, int64_t size, int64_t step);
-static row_fn *of_size(size_t size, row_fn *a, row_fn *b, row_fn *c, row_fn *d) { return size == 1 ? a : size == 2 ? b : size == 4 ? c : d; }
+static row_fn *of_size(size_t size, row_fn *a, row_fn *b, row_fn *c, row_fn *d)
+{
+	return size == 1 ? a : size == 2 ? b : size == 4 ? c : d;
+}
 
 static row_fn *row_of(ir_op op, tj_dtype t)
 {
@@ -212,7 +221,8 @@ static void join(parts *p)
 {
 	static const int64_t none = 0, flat = 1;
 	const walk w = { .rank = 1, .n = p->numel, .dim = { p->numel }, .istride = &none, .sstride = &flat, .ostride = { 1 } };
-	for (int i = 1; i < p->n && p->copy; i++) (void)p->row(&w, &none, p->copy + (i - 1) * p->numel * (int64_t)tj_dtype_size(p->dtype), p->out, 1, 0);
+	for (int i = 1; i < p->n && p->copy; i++)
+		(void)p->row(&w, &none, p->copy + (i - 1) * p->numel * (int64_t)tj_dtype_size(p->dtype), p->out, 1, 0);
 }
 
 /* base, index (i64), src -> out, row-major. */
@@ -271,4 +281,5 @@ static void why(const rt_step *t, lo_note *n)
 }
 
 #define SCATTER(name) { .op = IR_##name, .make = make, .code = { run, NULL }, .why = why }
-const lo_routine lo_scatter[LO_SCATTERS] = { SCATTER(scatter_add), SCATTER(scatter), SCATTER(scatter_prod), SCATTER(scatter_amax), SCATTER(scatter_amin) };
+const lo_routine lo_scatter[LO_SCATTERS] = { SCATTER(scatter_add), SCATTER(scatter), SCATTER(scatter_prod), SCATTER(scatter_amax),
+	                                     SCATTER(scatter_amin) };

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* schedule: the units of a scheduled kernel, and where its kept rows live. */
 #include "ir/tree.h"
 #include "lower/target.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* searchsorted: bisections of ours. Operands are row-major: sorted [outer or 1, n], values [outer, m]. */
 #include "lower/library.h"
 
@@ -61,7 +62,13 @@ static tj_status run(const void *self, void *const *buf, rt_run *r)
 {
 	const lo_call *e = self;
 	const ir_meta *s = &e->src[0].meta, *v = &e->src[1].meta;
-	walk w = { .sorted = buf[0], .values = buf[1], .y = buf[2], .n = s->dim[s->rank - 1], .m = v->rank ? v->dim[v->rank - 1] : 1, .dtype = (tj_dtype)v->dtype, .right = e->attr[0] != 0 };
+	walk w = { .sorted = buf[0],
+		   .values = buf[1],
+		   .y = buf[2],
+		   .n = s->dim[s->rank - 1],
+		   .m = v->rank ? v->dim[v->rank - 1] : 1,
+		   .dtype = (tj_dtype)v->dtype,
+		   .right = e->attr[0] != 0 };
 	int64_t all = 1;
 	for (int i = 0; i < v->rank; i++) all *= v->dim[i];
 	w.own = s->rank > 1 ? w.n : 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* share: splits a long reduction of few rows, or of few columns, into two kernels, so that threads share it. The target says what is few
  * and long, and how long a part is.
  *

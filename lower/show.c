@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* show: groups and kernels as text, for golden tests and for people. Lowers a graph as far as needed and compiles nothing. */
 #include "lower/low.h"
 
@@ -14,7 +15,8 @@ static void put_members(const lo_low *L, const lo_group *G, rt_text *t)
 		last = next + 1;
 	}
 	if (!G->member.n) rt_puts(t, " copy");
-	for (uint32_t k = G->again.n; k-- > 0;) rt_putf(t, "%s %s", k == G->again.n - 1 ? " again" : "", ir_ops[lo_node(L, G->again.v[k]->value)->op].name);
+	for (uint32_t k = G->again.n; k-- > 0;)
+		rt_putf(t, "%s %s", k == G->again.n - 1 ? " again" : "", ir_ops[lo_node(L, G->again.v[k]->value)->op].name);
 }
 
 static void put_groups(lo_low *L, void *env)
@@ -69,12 +71,16 @@ static void put_dot(lo_low *L, void *env)
 		}
 		for (int k = 0; k < n->nsrc; k++) rt_putf(t, "\tn%u -> n%u%s\n", ir_src(g, n, k), r, L->val[r].how == LO_LIB ? " [style=bold]" : "");
 	}
-	for (uint32_t i = 0; i < g->out.n; i++) rt_putf(t, "\tout%u [label=\"out %u\", shape=ellipse, style=filled]\n\tn%u -> out%u\n", i, i, g->out.v[i], i);
+	for (uint32_t i = 0; i < g->out.n; i++)
+		rt_putf(t, "\tout%u [label=\"out %u\", shape=ellipse, style=filled]\n\tn%u -> out%u\n", i, i, g->out.v[i], i);
 	rt_puts(t, "}\n");
 }
 
 /* ---- steps and kernels ---- */
-static const char *kind(const lo_step *s) { return s->kind == LO_STEP_LIBRARY ? "library" : s->kind == LO_STEP_CALL ? "call" : s->kind == LO_STEP_FLOW ? "flow" : "copy"; }
+static const char *kind(const lo_step *s)
+{
+	return s->kind == LO_STEP_LIBRARY ? "library" : s->kind == LO_STEP_CALL ? "call" : s->kind == LO_STEP_FLOW ? "flow" : "copy";
+}
 
 static void put_kernels(lo_low *L, void *t);
 
@@ -83,7 +89,8 @@ static void put_flow(lo_low *L, const ir_node *n, rt_text *t)
 	rt_putf(t, "flow %s\n", ir_ops[n->op].name);
 	for (int k = 0; k < ir_flow_info(n->op)->nregion; k++) {
 		rt_putf(t, "region %s\n", ir_flow_info(n->op)->region[k]);
-		lo_dry_run(ir_flow_region(L->g, n, k), &(lo_opts){ .name = "f", .target = L->o->target, .store_all = true }, true, put_kernels, t, L->err);
+		lo_dry_run(ir_flow_region(L->g, n, k), &(lo_opts){ .name = "f", .target = L->o->target, .store_all = true }, true,
+		           put_kernels, t, L->err);
 	}
 	rt_puts(t, "end\n");
 }
@@ -150,8 +157,23 @@ static tj_status print(const ir_graph *g, const lo_target *target, bool steps, v
 	return lo_dry_run(g, &(lo_opts){ .name = "f", .target = target }, steps, put, t, err);
 }
 
-tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_groups, t, err); }
-tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, false, put_dot, t, err); }
-tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_kernels, t, err); }
-tj_status lo_print_steps(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_steps, t, err); }
-tj_status lo_print_memory(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err) { return print(g, target, true, put_memory, t, err); }
+tj_status lo_print_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err)
+{
+	return print(g, target, false, put_groups, t, err);
+}
+tj_status lo_dot_groups(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err)
+{
+	return print(g, target, false, put_dot, t, err);
+}
+tj_status lo_print_kernels(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err)
+{
+	return print(g, target, true, put_kernels, t, err);
+}
+tj_status lo_print_steps(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err)
+{
+	return print(g, target, true, put_steps, t, err);
+}
+tj_status lo_print_memory(const ir_graph *g, const lo_target *target, rt_text *t, rt_err *err)
+{
+	return print(g, target, true, put_memory, t, err);
+}

@@ -1,15 +1,17 @@
-/* sort, topk, take_sorted: radix sorts and selections of ours. Elements become unsigned keys that are in the order wanted; equal elements have equal keys, and the sort is
- * stable. What is sorted is
+/* SPDX-License-Identifier: MIT */
+/* sort, topk, take_sorted: radix sorts and selections of ours. Elements become unsigned keys that are in the order wanted; equal elements
+ * have equal keys, and the sort is stable. What is sorted is
  *
  *   keys of up to 32 bits     key << 32 | index
  *   keys of 64 bits           pairs of key and index
  *   values only               keys alone, from which the elements are made again; not if there is a -0.0, which has the key of 0.0
  *
- * A radix sort counts the digits of all keys first, then moves the keys once for each digit that differs. topk sorts fewer elements: of a long line
- * only those that are not behind an element of a sample; of these only those whose highest digits are not behind those of element k.
+ * A radix sort counts the digits of all keys first, then moves the keys once for each digit that differs. topk sorts fewer elements: of a
+ * long line only those that are not behind an element of a sample; of these only those whose highest digits are not behind those of element
+ * k.
  *
- * take_sorted of few places does not sort: it counts the keys below elements of a sample, which is quick, until two neighbours of the sample have the
- * place between them. It looks for the element in the few that are between these. */
+ * take_sorted of few places does not sort: it counts the keys below elements of a sample, which is quick, until two neighbours of the
+ * sample have the place between them. It looks for the element in the few that are between these. */
 #include "lower/library.h"
 
 #include <stdatomic.h>
@@ -28,50 +30,52 @@ enum {
 typedef struct pair { uint64_t key; int64_t at; } pair;
 
 /* ---- sorts of n elements by the bits lo..hi - 1 of their keys: a, or its copy, is the result ---- */
-#define RADIX(name, E, KEY)                                                                              \
-	static void name##_insert(E *a, int64_t n)                                                           \
-	{                                                                                                    \
-		for (int64_t i = 1; i < n; i++) {                                                                \
-			const E x = a[i];                                                                            \
-			int64_t k = i;                                                                               \
-			for (; k > 0 && KEY(a[k - 1]) > KEY(x); k--) a[k] = a[k - 1];                                \
-			a[k] = x;                                                                                    \
-		}                                                                                                \
-	}                                                                                                    \
+#define RADIX(name, E, KEY) \
+	static void name##_insert(E *a, int64_t n) \
+	{ \
+		for (int64_t i = 1; i < n; i++) { \
+			const E x = a[i]; \
+			int64_t k = i; \
+			for (; k > 0 && KEY(a[k - 1]) > KEY(x); k--) a[k] = a[k - 1]; \
+			a[k] = x; \
+		} \
+	} \
 	static inline void name##_count(const E *a, int64_t n, int lo, int digits, uint32_t count[2][MOST_DIGITS][MASK + 1]) \
-	{                                                                                                    \
-		for (int64_t i = 0; i < n; i++) {                                                                \
-			uint64_t x = KEY(a[i]) >> lo;                                                                \
-			for (int d = 0; d < digits; d++, x >>= DIGIT) count[i & 1][d][x & MASK]++;                   \
-		}                                                                                                \
-	}                                                                                                    \
-	static E *name(E *a, E *copy, int64_t n, int lo, int hi)                                             \
-	{                                                                                                    \
-		if (n <= FEW) return name##_insert(a, n), a;                                                     \
-		uint32_t count[2][MOST_DIGITS][MASK + 1] = { 0 }; /* of elements with even and odd index: equal digits in a row do not wait for each other */ \
-		const int digits = (hi - lo) / DIGIT;                                                            \
-		switch (digits) {                                                                                \
-		case 1: name##_count(a, n, lo, 1, count); break;                                                 \
-		case 2: name##_count(a, n, lo, 2, count); break;                                                 \
-		case 4: name##_count(a, n, lo, 4, count); break;                                                 \
-		default: name##_count(a, n, lo, 8, count); break;                                                \
-		}                                                                                                \
-		for (int d = 0; d < digits; d++) {                                                               \
-			uint32_t *c = count[0][d], *odd = count[1][d], sum = 0;                                      \
-			const int down = lo + d * DIGIT;                                                             \
-			const uint64_t first = KEY(a[0]) >> down & MASK;                                             \
-			if (c[first] + odd[first] == n) continue;                                                    \
-			for (int b = 0; b <= MASK; b++) {                                                            \
-				const uint32_t own = c[b] + odd[b];                                                      \
-				c[b] = sum;                                                                              \
-				sum += own;                                                                              \
-			}                                                                                            \
-			for (int64_t i = 0; i < n; i++) copy[c[KEY(a[i]) >> down & MASK]++] = a[i];                  \
-			E *const other = a;                                                                          \
-			a = copy;                                                                                    \
-			copy = other;                                                                                \
-		}                                                                                                \
-		return a;                                                                                        \
+	{ \
+		for (int64_t i = 0; i < n; i++) { \
+			uint64_t x = KEY(a[i]) >> lo; \
+			for (int d = 0; d < digits; d++, x >>= DIGIT) count[i & 1][d][x & MASK]++; \
+		} \
+	} \
+	static E *name(E *a, E *copy, int64_t n, int lo, int hi) \
+	{ \
+		if (n <= FEW) return name##_insert(a, n), a; \
+		uint32_t count[2][MOST_DIGITS][MASK + 1] = { \
+			0 \
+		}; /* of elements with even and odd index: equal digits in a row do not wait for each other */ \
+		const int digits = (hi - lo) / DIGIT; \
+		switch (digits) { \
+		case 1: name##_count(a, n, lo, 1, count); break; \
+		case 2: name##_count(a, n, lo, 2, count); break; \
+		case 4: name##_count(a, n, lo, 4, count); break; \
+		default: name##_count(a, n, lo, 8, count); break; \
+		} \
+		for (int d = 0; d < digits; d++) { \
+			uint32_t *c = count[0][d], *odd = count[1][d], sum = 0; \
+			const int down = lo + d * DIGIT; \
+			const uint64_t first = KEY(a[0]) >> down & MASK; \
+			if (c[first] + odd[first] == n) continue; \
+			for (int b = 0; b <= MASK; b++) { \
+				const uint32_t own = c[b] + odd[b]; \
+				c[b] = sum; \
+				sum += own; \
+			} \
+			for (int64_t i = 0; i < n; i++) copy[c[KEY(a[i]) >> down & MASK]++] = a[i]; \
+			E *const other = a; \
+			a = copy; \
+			copy = other; \
+		} \
+		return a; \
 	}
 /* Moves the elements that may be among the first k to the front, in their order. Returns their number. */
 #define SELECT(name, E, KEY)                                                                             \
@@ -141,7 +145,8 @@ typedef struct code { /* how a dtype is sorted */
 	int bits;
 	bool (*alone)(const void *x, int64_t step, int64_t n, bool down, void *keys);     /* writes the keys; false: there is a -0.0 */
 	void (*indexed)(const void *x, int64_t step, int64_t n, bool down, void *entries);
-	int64_t (*upto)(const void *x, int64_t step, int64_t n, bool down, const void *last, void *entries); /* the same for elements that are not behind an entry. Their number */
+	int64_t (*upto)(const void *x, int64_t step, int64_t n, bool down, const void *last,
+	                void *entries); /* the same for elements that are not behind an entry. Their number */
 	void (*back)(const void *keys, int64_t n, bool down, void *y, int64_t step);
 	void (*pick)(const void *x, int64_t step, const void *entries, int64_t n, void *y); /* the elements of the entries */
 } code;
@@ -236,8 +241,10 @@ CODE_64(i64, 0, of_i64)
 CODE_64(f64, (uint64_t)INT64_MIN, of_f64)
 
 #define OF(name, bits) { bits, name##_alone, name##_indexed, name##_upto, name##_back, name##_pick }
-static const code codes[] = { [TJ_BOOL] = OF(truth, 8), [TJ_U8] = OF(u8, 8), [TJ_I8] = OF(i8, 8), [TJ_I16] = OF(i16, 16), [TJ_I32] = OF(i32, 32), [TJ_I64] = OF(i64, 64),
-	                          [TJ_F16] = OF(f16, 16), [TJ_BF16] = OF(bf16, 16), [TJ_F32] = OF(f32, 32), [TJ_F64] = OF(f64, 64) };
+static const code codes[] = {
+	[TJ_BOOL] = OF(truth, 8), [TJ_U8] = OF(u8, 8),    [TJ_I8] = OF(i8, 8),      [TJ_I16] = OF(i16, 16), [TJ_I32] = OF(i32, 32),
+	[TJ_I64] = OF(i64, 64),   [TJ_F16] = OF(f16, 16), [TJ_BF16] = OF(bf16, 16), [TJ_F32] = OF(f32, 32), [TJ_F64] = OF(f64, 64)
+};
 
 /* ---- where the elements are that a sorted line has at some places ---- */
 #define BELOW(name, K, target)                                                                       \
@@ -279,7 +286,8 @@ static const code codes[] = { [TJ_BOOL] = OF(truth, 8), [TJ_U8] = OF(u8, 8), [TJ
 		return a[place];                                                                             \
 	}
 static int samples_of(int64_t n) { return n < 64 ? 0 : n < 512 ? MOST_SAMPLES / 16 : n < 8192 ? MOST_SAMPLES / 8 : MOST_SAMPLES; }
-/* A line of n keys, and an ascending sample of it. found: the indices of the elements at m places. copy: room for 2n keys; keys: for n indices behind them. */
+/* A line of n keys, and an ascending sample of it. found: the indices of the elements at m places. copy: room for 2n keys; keys: for n
+ * indices behind them. */
 #define CHOOSE(name, K, bits, sort)                                                                  \
 	BELOW(name##_below, K, )                                                                         \
 	BELOW(name##_below_wide, K, WIDE)                                                                \
@@ -371,7 +379,8 @@ static bool sort_alone(const walk *w, const char *x, char *y, void *a, void *cop
 
 static void put_indices(const walk *w, const void *sorted, int64_t *y)
 {
-	for (int64_t i = 0; i < w->k; i++) y[i * w->inner] = w->code->bits > 32 ? ((const pair *)sorted)[i].at : AT_PACKED(((const uint64_t *)sorted)[i]);
+	for (int64_t i = 0; i < w->k; i++)
+		y[i * w->inner] = w->code->bits > 32 ? ((const pair *)sorted)[i].at : AT_PACKED(((const uint64_t *)sorted)[i]);
 }
 
 static void *sort_entries(const walk *w, void *a, void *copy, int64_t n)
@@ -380,7 +389,8 @@ static void *sort_entries(const walk *w, void *a, void *copy, int64_t n)
 	return w->code->bits > 32 ? (void *)sort_pairs(a, copy, n, lo, hi) : (void *)sort_64(a, copy, n, lo, hi);
 }
 
-/* Writes the entries that are not behind an element of a sample, which is likely to be behind element k. Returns their number; 0: there are too few. */
+/* Writes the entries that are not behind an element of a sample, which is likely to be behind element k. Returns their number; 0: there are
+ * too few. */
 static int64_t bounded(const walk *w, const char *x, void *a, void *copy)
 {
 	const int64_t rank = 4 + 2 * w->k * SAMPLE / w->n;
@@ -417,7 +427,8 @@ static void run_lines(void *env, int thread, int64_t begin, int64_t end)
 	char *a = w->scratch + 2 * line_bytes(w) * (size_t)thread;
 	for (int64_t l = begin; l < end; l++) {
 		const int64_t o = l / w->inner, j = l % w->inner;
-		sort_line(w, w->x + (o * w->n * w->inner + j) * (int64_t)w->size, w->y + (o * w->k * w->inner + j) * (int64_t)w->result, a, a + line_bytes(w));
+		sort_line(w, w->x + (o * w->n * w->inner + j) * (int64_t)w->size, w->y + (o * w->k * w->inner + j) * (int64_t)w->result, a,
+		          a + line_bytes(w));
 	}
 }
 
@@ -461,7 +472,8 @@ static void take_many(const walk *w, const char *x, const int64_t *place, char *
 	const void *sorted = sort_entries(w, a, copy, w->n);
 	for (int64_t i = 0; i < w->k; i++) {
 		const int64_t p = place[i * step];
-		put_taken(w, x, w->code->bits > 32 ? ((const pair *)sorted)[p].at : AT_PACKED(((const uint64_t *)sorted)[p]), y + i * step * (int64_t)w->result);
+		put_taken(w, x, w->code->bits > 32 ? ((const pair *)sorted)[p].at : AT_PACKED(((const uint64_t *)sorted)[p]),
+		          y + i * step * (int64_t)w->result);
 	}
 }
 
@@ -504,7 +516,8 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 }
 
 /* Shares out the lines; ns: of one. */
-static tj_status run_walk(walk *w, int64_t lines, double ns, void (*unit)(void *env, int thread, int64_t begin, int64_t end), void *env, ir_op op, rt_run *r)
+static tj_status run_walk(walk *w, int64_t lines, double ns, void (*unit)(void *env, int thread, int64_t begin, int64_t end), void *env,
+                          ir_op op, rt_run *r)
 {
 	if (w->n > UINT32_MAX) return rt_fail(r->err, TJ_ERR_LIMIT, ir_ops[op].name, "the axis has more than 2^32 - 1 elements");
 	w->scratch = rt_pool_scratch(r->pool, lines > 1 && r->team ? rt_team_size(r->team) : 1, 2 * line_bytes(w));
@@ -521,7 +534,14 @@ static tj_status run(const void *self, void *const *buf, rt_run *r)
 	const tj_dtype t = (tj_dtype)m->dtype;
 	const bool all = e->op == IR_sort;
 	int64_t outer = 1;
-	walk w = { .code = &codes[t], .x = buf[0], .y = buf[1], .size = tj_dtype_size(t), .n = 1, .inner = 1, .down = e->attr[all ? 1 : 2] != 0, .indices = e->which == 1 };
+	walk w = { .code = &codes[t],
+		   .x = buf[0],
+		   .y = buf[1],
+		   .size = tj_dtype_size(t),
+		   .n = 1,
+		   .inner = 1,
+		   .down = e->attr[all ? 1 : 2] != 0,
+		   .indices = e->which == 1 };
 	w.result = w.indices ? sizeof(int64_t) : w.size;
 	for (int i = 0; i < m->rank; i++) *(i < e->attr[0] ? &outer : i > e->attr[0] ? &w.inner : &w.n) *= m->dim[i];
 	w.k = all ? w.n : e->attr[1];
@@ -534,7 +554,12 @@ static tj_status take(const void *self, void *const *buf, rt_run *r)
 	const lo_call *e = self;
 	const ir_meta *m = &e->src[0].meta, *p = &e->src[1].meta;
 	const tj_dtype t = (tj_dtype)m->dtype;
-	taking x = { .of = { .code = &codes[t], .x = buf[0], .y = buf[2], .size = tj_dtype_size(t), .n = 1, .k = 1, .indices = e->which == 1 }, .place = buf[1], .rank = p->rank, .axis = (int)e->attr[0] };
+	taking x = {
+		.of = { .code = &codes[t], .x = buf[0], .y = buf[2], .size = tj_dtype_size(t), .n = 1, .k = 1, .indices = e->which == 1 },
+		.place = buf[1],
+		.rank = p->rank,
+		.axis = (int)e->attr[0]
+	};
 	int64_t lines = 1;
 	for (int i = 0; i < p->rank; i++) *(i == x.axis ? &x.of.k : &lines) *= x.dim[i] = p->dim[i];
 	if (lines * x.of.k == 0) return TJ_OK;

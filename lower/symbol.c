@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* symbol: the list of sizes of a scheduled kernel, and its form: everything that does not depend on sizes.
  *
  *   dim 784                            dim s0
@@ -88,7 +89,9 @@ bool lo_form(const lo_kernel *k, const lo_schedule *s, const lo_place *at, uint3
 {
 	bool ok = schedule_form(k, s, w) && put(w, pack((uint64_t)k->ndim, k->reduces, k->few, 0)) && put(w, k->fault_site.n);
 	ok = ok && put(w, pack(k->buf.n, k->section.n, k->ins.n, k->index.n));
-	for (uint32_t i = 0; ok && i < k->buf.n; i++) ok = put(w, pack(k->buf.v[i].dtype, k->buf.v[i].role, k->buf.v[i].aligned, lo_in_panels(k->buf.v[i].role) ? (uint64_t)k->buf.v[i].elems : 0));
+	for (uint32_t i = 0; ok && i < k->buf.n; i++)
+		ok = put(w, pack(k->buf.v[i].dtype, k->buf.v[i].role, k->buf.v[i].aligned,
+		                 lo_in_panels(k->buf.v[i].role) ? (uint64_t)k->buf.v[i].elems : 0));
 	for (uint32_t i = 0; ok && i < k->section.n; i++) ok = put(w, pack(k->section.v[i].loop, k->section.v[i].first, k->section.v[i].count, 0));
 	for (uint32_t i = 0; ok && i < k->index.n; i++) {
 		ok = put(w, (uint64_t)k->index.v[i].group);

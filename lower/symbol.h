@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* symbol: the sizes of a kernel and its schedule as a list of places. Shared by symbol.c, family.c and twin.c. */
 #ifndef TJ_LOWER_SYMBOL_H
 #define TJ_LOWER_SYMBOL_H
@@ -17,7 +18,8 @@ typedef struct lo_place { /* one size; valid while the kernel and the schedule a
 } lo_place;
 typedef rt_vec(uint64_t) lo_words;
 
-uint32_t lo_places(lo_kernel *k, lo_schedule *s, lo_place *at); /* the number of places; lists them in at unless NULL, always in the same order */
+/* the number of places; lists them in at unless NULL, always in the same order */
+uint32_t lo_places(lo_kernel *k, lo_schedule *s, lo_place *at);
 /* Writes the form to w. Equal words: the kernels and schedules differ in sizes alone. */
 bool lo_form(const lo_kernel *k, const lo_schedule *s, const lo_place *at, uint32_t n, lo_words *w);
 bool lo_may_be_symbol(const lo_place *p);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* take: turns answers of reach.c into decisions.
  *
  * requires answers that are valid for the group as it is now; marks values that must own a buffer
@@ -117,7 +118,10 @@ static void store_again(lo_low *L, ir_ref r, const want *w, uint32_t n, uint32_t
 	lo_group *G = L->group.v[id];
 	lo_dest *d = lo_mem(L, sizeof *d);
 	if (!d) return;
-	*d = (lo_dest){ .buf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA, .device = x->device, .bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)x->dtype) }), .node = r };
+	*d = (lo_dest){ .buf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_ARENA,
+		                                          .device = x->device,
+		                                          .bytes = ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)x->dtype) }),
+		        .node = r };
 	ir_contiguous(x->rank, lo_dim(L, r), d->stride);
 	add_save(L, G, made, d);
 	uint32_t home = L->val[r].group;

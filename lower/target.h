@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* target: a machine that runs kernels, as far as lowering must know it: limits, figures, and the decisions that differ from machine to
  * machine. A target is a constant for the life of the process, and may be defined anywhere; nothing of it needs a compiler. Its address
  * is a part of the key under which code is shared, so each device has a target of its own: rt_device_add() refuses a second device with
@@ -10,8 +11,8 @@
 struct lo_target {
 	const char *name;        /* in the text of schedules: "cpu" */
 
-	/* The back end. find() may open a plug-in, so it is called only when a kernel must be compiled. It returns NULL and sets *why when the back
-	 * end is missing; then the evaluator runs the graph. */
+	/* The back end. find() may open a plug-in, so it is called only when a kernel must be compiled. It returns NULL and sets *why when
+	 * the back end is missing; then the evaluator runs the graph. */
 	const char *backend;     /* "llvm" */
 	const lo_backend *(*find)(const char *backend, const char **why);
 
@@ -20,11 +21,13 @@ struct lo_target {
 	const struct lo_routine *const *library;
 
 	/* What one kernel may compute. */
-	int weight;              /* most work; fuse.c counts 1 for a plain op, 4 for a reduction or an op that may fault, 10 for a transcendental one, 20 for a random one */
+	int weight; /* most work; fuse.c counts 1 for a plain op, 4 for a reduction or an op that may fault, 10 for a transcendental one, 20
+	               for a random one */
 	int members;             /* most values */
 	int redundant;           /* most plain ops that it may compute more than once for an element */
 	int64_t few_rows;        /* fewer rows than this cannot keep all threads busy */
-	int64_t long_row;        /* elements; the sum of a longer row is not fused into its reader when rows are few: the reader would lose its threads */
+	int64_t long_row; /* elements; the sum of a longer row is not fused into its reader when rows are few: the reader would lose its
+	                     threads */
 	int64_t split_row;       /* elements; threads share a reduction of at least this length when rows are few */
 	int64_t few_columns;     /* fewer columns than this cannot keep all threads busy; 0: threads share no columns */
 	int64_t split_column;    /* elements; threads share a reduction of columns of at least this length when they are few */
@@ -51,8 +54,10 @@ struct lo_target {
 	double fma_ns;           /* a multiplication and addition of f32 in a matrix product; 0: kernels compute no products */
 
 	/* Matrix products. */
-	bool flat_tiles;         /* a tile goes across dimensions: the rows of a product are numbered through, and its columns; code is made for one size of tiles */
-	int64_t window_row;      /* elements; windows are read where they lie if their rows have so many adjacent ones, else they are stored. 0: always */
+	bool flat_tiles; /* a tile goes across dimensions: the rows of a product are numbered through, and its columns; code is made for one
+	                    size of tiles */
+	int64_t window_row; /* elements; windows are read where they lie if their rows have so many adjacent ones, else they are stored. 0:
+	                       always */
 
 	/* Parts of r that threads share. */
 	int64_t parts;           /* least number of parts wanted */
@@ -72,16 +77,19 @@ struct lo_target {
 
 	/* Decisions. */
 	lo_vec (*vec)(const lo_target *t, bool reduces, bool column); /* column: reductions are of the column class */
-	lo_where (*keep)(const lo_target *t, lo_vec vec, int64_t row, size_t *room); /* where a kept row of `row` bytes lives; *room: bytes it takes */
+	lo_where (*keep)(const lo_target *t, lo_vec vec, int64_t row,
+	                 size_t *room); /* where a kept row of `row` bytes lives; *room: bytes it takes */
 	void (*units)(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* sets block and unit_ns */
 	void (*tiles)(const lo_target *t, const lo_kernel *k, lo_schedule *s); /* of a product: sets block, rows, scratch and unit_ns */
-	/* part: elements of r per part; 0: parts do not pay. column: reductions are of the column class. lanes: what each reduction leaves of a part */
+	/* part: elements of r per part; 0: parts do not pay. column: reductions are of the column class. lanes: what each reduction leaves
+	 * of a part */
 	int64_t (*part)(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes);
 	int64_t (*moved)(const lo_kernel *k, const lo_schedule *s); /* bytes that a run reads from memory and writes to it; NULL: not known */
 };
 
 /* ---- schedule.c: decisions that targets share ---- */
-bool lo_is_shared(const lo_target *t, bool column, int64_t outer, int64_t red); /* threads share a reduction over red elements, for each of `outer` indices */
+/* threads share a reduction over red elements, for each of `outer` indices */
+bool lo_is_shared(const lo_target *t, bool column, int64_t outer, int64_t red);
 lo_vec lo_vec_of_tree(const lo_target *t, bool reduces, bool column); /* vec: lanes along r for row trees, else along d */
 /* part: t->parts of them if chunks allow, long enough to pay for storing lanes. Of rows */
 int64_t lo_enough_parts(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes);

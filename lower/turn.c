@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* turn: products of few columns and many rows. Lanes go along the rows.
  *
  *   dim 4096                                  dim 10
@@ -6,8 +7,8 @@
  *   load b1 [0 + 1*d1 + 10*r]          =>     load b1 [0 + 1*d0 + 10*r]
  *   store b2 [0 + 10*d0 + 1*d1]               store b2 [0 + 1*d0 + 10*d1]
  *
- * Few columns leave most lanes idle, and one number of a row is loaded for each multiply-add. As columns the rows are loaded as vectors, and
- * each vector is multiplied by all the columns, which are rows now. No chain changes, so no bit does. */
+ * Few columns leave most lanes idle, and one number of a row is loaded for each multiply-add. As columns the rows are loaded as vectors,
+ * and each vector is multiplied by all the columns, which are rows now. No chain changes, so no bit does. */
 #include "lower/low.h"
 
 enum {

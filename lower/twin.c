@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* twin: kernels of one plan that share code.
  *
  * requires built kernels, their steps in the plan, and aliases found; moves the differences between otherwise equal kernels
@@ -87,7 +88,8 @@ static bool find_forms(lo_low *L, lo_twin *w, uint32_t n)
 {
 	uint32_t room = 16;
 	while (room < 2 * n) room *= 2;
-	uint32_t *table = lo_mem(L, room * sizeof *table), *last = lo_mem(L, (n + 1) * sizeof *last); /* table: hash table of the first kernel of each form, + 1 */
+	uint32_t *table = lo_mem(L, room * sizeof *table),
+		 *last = lo_mem(L, (n + 1) * sizeof *last); /* table: hash table of the first kernel of each form, + 1 */
 	for (uint32_t i = 0; !L->oom && i < n; i++) {
 		uint32_t at = (uint32_t)w[i].kin->hash & (room - 1);
 		while (table[at] && !lo_same_form(w[table[at] - 1].kin, w[i].kin)) at = (at + 1) & (room - 1);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* twin: kernels of one plan and the code that they share. Shared by twin.c and lower.c. */
 #ifndef TJ_LOWER_TWIN_H
 #define TJ_LOWER_TWIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* view: values as strides over buffers, for readers that are not generated kernels.
  *
  * requires lo_val of every node; lo_need() marks values that must own a buffer; the other functions mark nothing
@@ -143,7 +144,8 @@ void lo_access_of(const lo_low *L, ir_ref r, lo_access *a)
 	walk(L, r, a);
 }
 
-/* Values between r and its operand's memory may have got buffers since r was decided: those that read r's operand through them do not know. */
+/* Values between r and its operand's memory may have got buffers since r was decided: those that read r's operand through them do not know.
+ */
 void lo_operand_of(const lo_low *L, ir_ref r, int k, lo_access *a)
 {
 	if (L->val[r].operand) *a = L->val[r].operand[k];
@@ -202,7 +204,13 @@ static uint32_t input_buf(lo_low *L, ir_ref r, int64_t bytes)
 	uint32_t many, *leaf = &L->val[L->input[lo_inputs_of(L, slot, &many)]].leaf;
 	if (*leaf != LO_NOBUF) return *leaf;
 	const lo_content known = slot < L->o->ncontent && n->device == RT_CPU ? L->o->content[slot] : (lo_content){ 0 };
-	return *leaf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT, .device = n->device, .index = (uint32_t)slot, .bytes = bytes, .data = known.data, .content = known.id, .cell = known.cell });
+	return *leaf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT,
+	                                          .device = n->device,
+	                                          .index = (uint32_t)slot,
+	                                          .bytes = bytes,
+	                                          .data = known.data,
+	                                          .content = known.id,
+	                                          .cell = known.cell });
 }
 
 static uint32_t leaf_buf(lo_low *L, ir_ref r)

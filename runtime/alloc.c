@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* All allocations of the library. Tests count them and make the k-th fail. */
 #include "runtime/base.h"
 #include "runtime/alloc.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* barrier: membarrier(2), or a full fence on both sides where the kernel has none. */
 #include "runtime/barrier.h"
 

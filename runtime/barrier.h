@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* barrier: two threads each store one variable, then load the other's; at least one of them must see the other's store.
  * One side runs millions of times a second and pays nothing. The other side runs rarely and interrupts every thread of
  * the process (membarrier(2)).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* base: used by all folders: allocation, growable arrays, arenas, text, dtypes, errors. */
 #ifndef TJ_RUNTIME_BASE_H
 #define TJ_RUNTIME_BASE_H
@@ -128,8 +129,8 @@ enum { RT_LEAST_STACK = 256 << 10, RT_ENOUGH_STACK = 512 << 10 };
  * created, it runs f here when RT_LEAST_STACK bytes are free, else it returns false. */
 bool rt_with_stack(void (*f)(void *env), void *env);
 enum { RT_SIDES = 8 };
-/* Runs f(env[0]) here and the other f(env[i]) at the same time, n of them, on new threads; here, too, when no thread can be created. Returns when all
- * have. n <= RT_SIDES. */
+/* Runs f(env[0]) here and the other f(env[i]) at the same time, n of them, on new threads; here, too, when no thread can be created.
+ * Returns when all have. n <= RT_SIDES. */
 void rt_side_by_side(int n, void (*f)(void *env), void *const *env);
 
 /* ---- an error on its way to the context; set by the function that finds it. The first error stays. ---- */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* bf16: what vdpbf16ps computes. It adds the products of two pairs of bf16 to a sum of f32, and its description leaves open how often that
  * is rounded. So this CPU is asked: an order that a strict product may rely on is one that it shows for a few thousand sums. */
 #include "runtime/base.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The caching allocator. A bin holds free buffers of one size; there are four sizes for each power of two. */
 #include "runtime/buffer.h"
 #include "runtime/alloc.h"
@@ -219,7 +220,14 @@ static void hand_back(rt_allocator *home, rt_buffer *b)
 rt_buffer *rt_buffer_borrow(int device, void *data, void (*release)(void *env), void *env)
 {
 	rt_buffer *b = rt_alloc(sizeof *b);
-	if (b) *b = (rt_buffer){ .refs = 1, .data = data, .device = (uint8_t)device, .lock = ATOMIC_FLAG_INIT, .borrowed = true, .release = release, .env = env };
+	if (b)
+		*b = (rt_buffer){ .refs = 1,
+			          .data = data,
+			          .device = (uint8_t)device,
+			          .lock = ATOMIC_FLAG_INIT,
+			          .borrowed = true,
+			          .release = release,
+			          .env = env };
 	return b;
 }
 
@@ -266,7 +274,8 @@ bool rt_buffer_lost(rt_buffer *b, const rt_pool *p)
 tj_status rt_buffer_sound(rt_buffer *b, const rt_pool *p, const char *op, rt_err *err)
 {
 	if (!rt_buffer_lost(b, p)) return TJ_OK;
-	return rt_fail(err, TJ_ERR_STATE, op, "a value on %s is lost: computing it failed, and an earlier error reported that", rt_device_name(b->device));
+	return rt_fail(err, TJ_ERR_STATE, op, "a value on %s is lost: computing it failed, and an earlier error reported that",
+	               rt_device_name(b->device));
 }
 
 void rt_buffer_found(rt_buffer *b)
@@ -281,7 +290,16 @@ rt_buffer *rt_buffer_move(rt_buffer *b)
 	rt_buffer *to = rt_alloc(sizeof *to);
 	if (!to) return NULL;
 	rt_spin(&b->lock);
-	*to = (rt_buffer){ .refs = 1, .bin = b->bin, .bytes = b->bytes, .home = b->home, .data = b->data, .device = b->device, .lock = ATOMIC_FLAG_INIT, .written = b->written, .read = b->read, .sure = true };
+	*to = (rt_buffer){ .refs = 1,
+		           .bin = b->bin,
+		           .bytes = b->bytes,
+		           .home = b->home,
+		           .data = b->data,
+		           .device = b->device,
+		           .lock = ATOMIC_FLAG_INIT,
+		           .written = b->written,
+		           .read = b->read,
+		           .sure = true };
 	b->lost = b->borrowed = true; /* borrowed: its end frees no memory */
 	rt_unspin(&b->lock);
 	return to;

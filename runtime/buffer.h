@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* buffer: reference-counted storage from an allocator of the context.
  *
  * A buffer that a tensor shows is immutable; the holder of the only reference may write it. Freed buffers go back to their
@@ -31,10 +32,12 @@ typedef struct rt_buffer {
 } rt_buffer;
 
 rt_allocator *rt_allocator_new(int device);
-/* Closes the allocator: no more buffers are taken from it. Buffers in use are freed at their last reference, the allocator with the last one. */
+/* Closes the allocator: no more buffers are taken from it. Buffers in use are freed at their last reference, the allocator with the last
+ * one. */
 void rt_allocator_close(rt_allocator *c);
 rt_buffer *rt_buffer_new(rt_allocator *c, size_t bytes); /* one reference; contents undefined; NULL when out of memory */
-size_t rt_allocator_held(rt_allocator *c); /* bytes of free buffers: below 256 MiB, or three times the bytes recently in use; on the CPU at most 1 GiB */
+/* bytes of free buffers: below 256 MiB, or three times the bytes recently in use; on the CPU at most 1 GiB */
+size_t rt_allocator_held(rt_allocator *c);
 void rt_allocator_empty(rt_allocator *c); /* frees them */
 /* A buffer over the user's memory; the thread that drops the last reference calls release(env), once. */
 rt_buffer *rt_buffer_borrow(int device, void *data, void (*release)(void *env), void *env);
@@ -53,8 +56,12 @@ void rt_buffer_after_host(rt_buffer *b, rt_pool *p); /* the host has written all
 bool rt_buffer_lost(rt_buffer *b, const rt_pool *p); /* its content */
 tj_status rt_buffer_sound(rt_buffer *b, const rt_pool *p, const char *op, rt_err *err); /* the error: it is lost */
 void rt_buffer_found(rt_buffer *b);                  /* its content is not lost: the failed work has not written there */
-rt_buffer *rt_buffer_move(rt_buffer *b);             /* the content in a buffer of its own, found; b is lost for ever. NULL: out of memory */
+/* the content in a buffer of its own, found; b is lost for ever. NULL: out of memory */
+rt_buffer *rt_buffer_move(rt_buffer *b);
 /* The caller holds all `owners` references there are, and may write. */
-static inline bool rt_buffer_only(const rt_buffer *b, int owners) { return atomic_load_explicit(&b->refs, memory_order_acquire) == owners && !b->borrowed; }
+static inline bool rt_buffer_only(const rt_buffer *b, int owners)
+{
+	return atomic_load_explicit(&b->refs, memory_order_acquire) == owners && !b->borrowed;
+}
 
 #endif

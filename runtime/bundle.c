@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* bundle: kernels that run in one region. Its pieces are blocks of the first kernel and of those that follow it, then blocks of the next
  * one, and so on. */
 #include "runtime/exec.h"
@@ -16,7 +17,8 @@ static void run_units(const bundle *x, const rt_step *s, int thread, int64_t beg
 	uint64_t few[RT_FEW_NUMBERS];
 	int32_t fault = 0; /* none of these kernels has one */
 	rt_operands(s, x->table, buf);
-	const rt_kargs a = { buf, rt_numbers(s, x->run->num, few), &fault, x->scratch ? x->scratch + (size_t)thread * x->scratch_step : NULL, s->size };
+	const rt_kargs a = { buf, rt_numbers(s, x->run->num, few), &fault,
+		             x->scratch ? x->scratch + (size_t)thread * x->scratch_step : NULL, s->size };
 	((rt_kernel_fn *)s->fn)(&a, begin, end);
 }
 

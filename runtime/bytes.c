@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Copies with strides on the host (the last axis by a loop for each element size, the others by counters), and copies between
  * devices. */
 #include "runtime/bytes.h"
@@ -27,7 +28,8 @@ static void copy_row(const row *r, const char *from, char *to)
 #undef EACH
 }
 
-void rt_copy_strided(int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride, void *to, const int64_t *to_stride)
+void rt_copy_strided(int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride, void *to,
+                     const int64_t *to_stride)
 {
 	int64_t at[TJ_MAX_RANK] = { 0 }, f = 0, t = 0, step = (int64_t)size;
 	const int last = rank - 1;

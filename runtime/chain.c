@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* chain: the plain matrix product. Dtypes and strides matter only where operands are copied:
  *
  *   for each block of C, DOWN rows x as many columns as have sums in a LINE:
@@ -168,6 +169,6 @@ void rt_chain_run(const rt_chain *x, const void *a, const void *b, void *c)
 	const int64_t wide = LINE / f.sum;
 	for (int64_t j = 0; j < x->n; j += wide)
 		for (int64_t i = 0; i < x->m; i += DOWN)
-			block(x, &f, (const char *)a + i * x->a_row * f.size, (const char *)b + j * x->b_col * f.size, (char *)c + (i * x->c_row + j * x->c_col) * f.size,
-			      smaller(DOWN, x->m - i), smaller(wide, x->n - j));
+			block(x, &f, (const char *)a + i * x->a_row * f.size, (const char *)b + j * x->b_col * f.size,
+			      (char *)c + (i * x->c_row + j * x->c_col) * f.size, smaller(DOWN, x->m - i), smaller(wide, x->n - j));
 }

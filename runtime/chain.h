@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* chain: a plain matrix product on the calling thread. It defines the bits of all products: the evaluator uses it, and compiled
  * products must give the same bits. */
 #ifndef TJ_RUNTIME_CHAIN_H

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* control: runs control flow: cond runs one of two plans, while runs a plan as long as another one gives true, scan runs a plan
  * for each slice.
  *
  * A carry alternates between the result's buffer and a second one, so a turn allocates nothing and never overwrites its input.
- * Slices of xs are pointers into xs; slices of ys are written directly into the result. Those whose turns do not run are cleared at the end, unless
- * nothing reads them: so the cost of a loop that ends early does not depend on its limit. */
+ * Slices of xs are pointers into xs; slices of ys are written directly into the result. Those whose turns do not run are cleared at the
+ * end, unless nothing reads them: so the cost of a loop that ends early does not depend on its limit. */
 #include "runtime/bytes.h"
 
 typedef struct run {
@@ -87,7 +88,9 @@ static tj_status clear_rest(run *w, int64_t turns)
 	const rt_flow *f = w->f;
 	tj_status st = TJ_OK;
 	for (uint32_t i = f->ncarry; i < f->nresult && st == TJ_OK && turns < f->turns; i++)
-		if (f->clear[i]) st = rt_bytes_zero(w->r->pool, f->device[i], (char *)w->result[i] + turns * f->bytes[i], (size_t)((f->turns - turns) * f->bytes[i]), w->r->err);
+		if (f->clear[i])
+			st = rt_bytes_zero(w->r->pool, f->device[i], (char *)w->result[i] + turns * f->bytes[i],
+			                   (size_t)((f->turns - turns) * f->bytes[i]), w->r->err);
 	return st;
 }
 
@@ -133,7 +136,13 @@ static tj_status run_scan(run *w)
 tj_status rt_flow_run(const rt_flow *f, void *const *buf, rt_run *r)
 {
 	const rt_flow_bufs at = rt_flow_order((rt_flow_kind)f->kind, f->nslot, f->nresult, f->ncarry);
-	run w = { .f = f, .r = r, .result = buf + at.result, .second = buf + at.second, .truth = buf[at.truth], .arena = { buf[at.arena] }, .ext = buf[at.pointers] };
+	run w = { .f = f,
+		  .r = r,
+		  .result = buf + at.result,
+		  .second = buf + at.second,
+		  .truth = buf[at.truth],
+		  .arena = { buf[at.arena] },
+		  .ext = buf[at.pointers] };
 	w.out = (void **)buf[at.pointers] + f->nslot;
 	for (uint32_t i = 0; i < f->narena; i++) w.arena[f->arena_on[i]] = buf[at.copies + f->npack + i];
 	tj_status st = bind(&w, buf + at.operand, buf + at.copies);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cores: how many threads of the process can run at once: the CPUs of its affinity mask, limited by the CPU quota of its
  * container. */
 #include "runtime/exec.h"
@@ -10,7 +11,8 @@
 static int cores_of_affinity(void)
 {
 	cpu_set_t set;
-	long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&set); /* sched_getaffinity() fails with more than 1024 CPUs */
+	long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN)
+	                                                : CPU_COUNT(&set); /* sched_getaffinity() fails with more than 1024 CPUs */
 	return n < 1 ? 1 : n > INT_MAX ? INT_MAX : (int)n;
 }
 
@@ -56,7 +58,8 @@ int rt_wanted_bits(void)
 bool rt_wide_cpu(void)
 {
 #if defined(__x86_64__)
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+	       __builtin_cpu_supports("avx512vl");
 #else
 	return false;
 #endif

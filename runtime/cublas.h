@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* cublas: matrix products on NVIDIA GPUs by cuBLASLt, a library of the CUDA toolkit that is opened by name.
  *
  *   cublaslt.c    the library: its functions, a handle for each GPU        ranking.c   the algorithm of a product, kept under a key
- *   gpumatmul.c   a product as calls of the library, and its run           onhost.c    the same product on the CPU, where the library has none
- *   tuning.c      the fastest of several algorithms, by the clock
+ *   gpumatmul.c   a product as calls of the library, and its run           onhost.c    the same product on the CPU, where the library has
+ * none tuning.c      the fastest of several algorithms, by the clock
  *
  * Loading the library takes 0.1 to 1 s. It is begun beside the compiler when a plan has its first product, and the run waits for it. */
 #ifndef TJ_RUNTIME_CUBLAS_H
@@ -50,25 +51,41 @@ typedef struct rt_lt_choice {            /* an answer of the heuristic */
 	float waves;
 	int reserved[4];
 } rt_lt_choice;
-#define RT_LT(X)                                                                                                                        \
-	X(cublasLtCreate, int, (void **handle)) X(cublasLtGetVersion, size_t, (void)) X(cublasLtGetStatusName, const char *, (int status))  \
-	X(cublasLtMatmulDescCreate, int, (void **product, int compute, int scale)) X(cublasLtMatmulDescDestroy, int, (void *product))       \
-	X(cublasLtMatmulDescSetAttribute, int, (void *product, int attribute, const void *value, size_t bytes))                             \
-	X(cublasLtMatrixLayoutCreate, int, (void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld))                             \
-	X(cublasLtMatrixLayoutDestroy, int, (void *layout))                                                                                 \
-	X(cublasLtMatrixLayoutSetAttribute, int, (void *layout, int attribute, const void *value, size_t bytes))                            \
-	X(cublasLtMatmulPreferenceCreate, int, (void **preference)) X(cublasLtMatmulPreferenceDestroy, int, (void *preference))             \
-	X(cublasLtMatmulPreferenceSetAttribute, int, (void *preference, int attribute, const void *value, size_t bytes))                    \
-	X(cublasLtMatmulAlgoGetHeuristic, int, (void *handle, void *product, void *a, void *b, void *c, void *d, void *preference, int wanted, rt_lt_choice *choice, int *found)) \
-	X(cublasLtMatmulAlgoCheck, int, (void *handle, void *product, void *a, void *b, void *c, void *d, const rt_lt_algorithm *algorithm, rt_lt_choice *choice)) \
-	X(cublasLtMatmulAlgoConfigGetAttribute, int, (const rt_lt_algorithm *algorithm, int attribute, void *value, size_t bytes, size_t *written)) \
-	X(cublasLtMatmul, int, (void *handle, void *product, const void *alpha, const void *a, void *a_layout, const void *b, void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout, const rt_lt_algorithm *algorithm, void *workspace, size_t bytes, void *stream))
+#define RT_LT(X) \
+	X(cublasLtCreate, int, (void **handle)) \
+	X(cublasLtGetVersion, size_t, (void)) X(cublasLtGetStatusName, const char *, \
+	                                        (int status)) X(cublasLtMatmulDescCreate, int, (void **product, int compute, int scale)) \
+		X(cublasLtMatmulDescDestroy, int, (void *product)) X(cublasLtMatmulDescSetAttribute, int, \
+	                                                             (void *product, int attribute, const void *value, size_t bytes)) \
+			X(cublasLtMatrixLayoutCreate, int, (void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld)) X( \
+				cublasLtMatrixLayoutDestroy, int, (void *layout)) \
+				X(cublasLtMatrixLayoutSetAttribute, int, (void *layout, int attribute, const void *value, size_t bytes)) \
+					X(cublasLtMatmulPreferenceCreate, int, (void **preference)) X( \
+						cublasLtMatmulPreferenceDestroy, int, \
+						(void *preference)) X(cublasLtMatmulPreferenceSetAttribute, int, \
+	                                                              (void *preference, int attribute, const void *value, size_t bytes)) \
+						X(cublasLtMatmulAlgoGetHeuristic, int, \
+	                                          (void *handle, void *product, void *a, void *b, void *c, void *d, void *preference, \
+	                                           int wanted, rt_lt_choice *choice, int *found)) \
+							X(cublasLtMatmulAlgoCheck, int, \
+	                                                  (void *handle, void *product, void *a, void *b, void *c, void *d, \
+	                                                   const rt_lt_algorithm *algorithm, rt_lt_choice *choice)) \
+								X(cublasLtMatmulAlgoConfigGetAttribute, int, \
+	                                                          (const rt_lt_algorithm *algorithm, int attribute, void *value, \
+	                                                           size_t bytes, size_t *written)) \
+									X(cublasLtMatmul, int, \
+	                                                                  (void *handle, void *product, const void *alpha, const void *a, \
+	                                                                   void *a_layout, const void *b, void *b_layout, \
+	                                                                   const void *beta, const void *c, void *c_layout, void *d, \
+	                                                                   void *d_layout, const rt_lt_algorithm *algorithm, \
+	                                                                   void *workspace, size_t bytes, void *stream))
 typedef struct rt_lt {
 #define X(name, type, params) type (*name) params;
 	RT_LT(X)
 #undef X
 } rt_lt;
-const rt_lt *rt_lt_get(const char **why);    /* opens the library, or waits until it is open. NULL: *why says what is missing, and what would provide it */
+/* opens the library, or waits until it is open. NULL: *why says what is missing, and what would provide it */
+const rt_lt *rt_lt_get(const char **why);
 /* Why it cannot be used, as far as is known; waits for that only a few ms after rt_lt_begin(). NULL: it is there, or is not open yet. */
 const char *rt_lt_missing(void);
 void rt_lt_begin(void);                      /* begins to open it, on a thread of its own */
@@ -95,24 +112,28 @@ typedef struct rt_lt_call {              /* what cublasLtMatmul() gets */
 	const char *why;                     /* why it cannot be used, or is not to be; NULL: it has an algorithm */
 	char text[256];                      /* "cublasLt 13.1.0, algorithm 6 ..." */
 } rt_lt_call;
-/* Asks the heuristic if it was not asked yet; plain: takes the algorithm of that call instead, if the library can use it for this one. NULL:
- * err is set. */
+/* Asks the heuristic if it was not asked yet; plain: takes the algorithm of that call instead, if the library can use it for this one.
+ * NULL: err is set. */
 rt_lt_call *rt_lt_call_new(const rt_lt *lt, void *handle, const rt_lt_key *key, const rt_lt_call *plain, rt_err *err);
 void rt_lt_call_free(rt_lt_call *x);
 const char *rt_lt_name(int64_t epilogue); /* "cublasLt, with bias and GELU" */
-void rt_lt_choose(rt_lt_call *x, int option, double us, double first_us); /* us: time of the option; first_us: of the heuristic's first; 0: not timed */
-/* With an epilogue. us: time of the call; apart_us: of a plain product and the kernel; below 0: it cannot be. The call remains if it is not slower. */
+/* us: time of the option; first_us: of the heuristic's first; 0: not timed */
+void rt_lt_choose(rt_lt_call *x, int option, double us, double first_us);
+/* With an epilogue. us: time of the call; apart_us: of a plain product and the kernel; below 0: it cannot be. The call remains if it is not
+ * slower. */
 void rt_lt_weigh(rt_lt_call *x, double us, double apart_us);
 /* The bias of the next calls. The descriptor holds it: one thread at a time sets it and calls. A status. */
 int rt_lt_set_bias(const rt_lt_call *x, const void *bias);
 
 /* ---- tuning.c ---- */
 typedef int rt_lt_run(void *env, const rt_lt_call *x); /* puts the product into the queue; a status */
-double rt_lt_time(const rt_lt_call *x, int device, rt_queue *q, rt_lt_run *run, void *env); /* in microseconds; below 0: the library refuses it */
+/* in microseconds; below 0: the library refuses it */
+double rt_lt_time(const rt_lt_call *x, int device, rt_queue *q, rt_lt_run *run, void *env);
 void rt_lt_tune(rt_lt_call *x, int device, rt_queue *q, rt_lt_run *run, void *env); /* chooses the fastest option; waits for the queue */
 
 /* ---- onhost.c ---- */
-tj_status rt_blas_on_host(const rt_blas_desc *d, const void *a, const void *b, void *c, rt_run *r); /* copies the operands to the CPU, and the result back */
+/* copies the operands to the CPU, and the result back */
+tj_status rt_blas_on_host(const rt_blas_desc *d, const void *a, const void *b, void *c, rt_run *r);
 
 /* ---- gpumatmul.c ---- */
 typedef struct rt_blas rt_blas;
@@ -125,7 +146,8 @@ typedef struct rt_blas_operands {
 	void *const *rest;       /* with an epilogue: the operands of rt_blas_desc.rest */
 } rt_blas_operands;
 tj_status rt_blas_run(rt_blas *x, const rt_blas_operands *o, rt_run *r); /* thread-safe */
-const char *rt_blas_name(const rt_blas *x);  /* what computes it, once it ran: "cublasLt 13.1.0, algorithm 6, tile 20, stages 4, with bias and GELU" */
+/* what computes it, once it ran: "cublasLt 13.1.0, algorithm 6, tile 20, stages 4, with bias and GELU" */
+const char *rt_blas_name(const rt_blas *x);
 const char *rt_blas_why(const rt_blas *x, const char **hint); /* the reason */
 
 #endif

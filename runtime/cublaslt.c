@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cublaslt: the library cuBLASLt, with prototypes of our own (cublas.h), and its handle for each GPU. */
 #include "runtime/cublas.h"
 #include "runtime/cuda.h"
@@ -31,7 +32,8 @@ static const char *load(void)
 	if (switched_off()) return switched_off();
 	if (atomic_load(&ending)) return "the process ends";
 	void *library = rt_toolkit_open(names, "/nvidia/cublas/lib"), *symbol;
-	if (!library) return "libcublasLt.so.13 (or .12) is not there: install the CUDA toolkit's cuBLAS, or set TJ_CUDA_PATH to the folder that has it";
+	if (!library)
+		return "libcublasLt.so.13 (or .12) is not there: install the CUDA toolkit's cuBLAS, or set TJ_CUDA_PATH to the folder that has it";
 #define X(name, type, params)                                                                                          \
 	symbol = dlsym(library, #name);                                                                                    \
 	if (!symbol) return "this cuBLASLt lacks " #name;                                                                  \
@@ -110,7 +112,9 @@ static const char *create(int gpu)
 		atomic_store(&handles[gpu], h);
 		return NULL;
 	}
-	if (!*refused) snprintf(refused, sizeof refused, "cublasLtCreate gives %s: the library may be newer than the driver", lt.cublasLtGetStatusName(status));
+	if (!*refused)
+		snprintf(refused, sizeof refused, "cublasLtCreate gives %s: the library may be newer than the driver",
+		         lt.cublasLtGetStatusName(status));
 	missing = refused;
 	atomic_store(&known, MISSING);
 	return refused;

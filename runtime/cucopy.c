@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cucopy: copies of a GPU: from and to the host, zeros, and from strides to strides. */
 #include "runtime/bytes.h"
 #include "runtime/cudriver.h"
@@ -41,11 +42,15 @@ static const char copy_text[] =
 	"\tfor (long long i = (long long)blockIdx.x * 256 + threadIdx.x; i < a.n; i += (long long)gridDim.x * 256) {\n"
 	"\t\tlong long rest = i, to = 0, from = 0;\n"
 	"\t\tfor (int d = (int)a.rank - 1; d >= 0; d--) {\n"
-	"\t\t\tconst long long at = rest % a.dim[d];\n\t\t\trest /= a.dim[d];\n\t\t\tto += at * a.to_stride[d];\n\t\t\tfrom += at * a.from_stride[d];\n\t\t}\n"
+	"\t\t\tconst long long at = rest % a.dim[d];\n\t\t\trest /= a.dim[d];\n\t\t\tto += at * a.to_stride[d];\n"
+	"\t\t\tfrom += at * a.from_stride[d];\n\t\t}\n"
 	"\t\tchar *const p = a.to + to * a.size;\n\t\tconst char *const q = a.from + from * a.size;\n"
 	"\t\tif (a.size == 4) *(int *)p = *(const int *)q;\n\t\telse if (a.size == 8) *(long long *)p = *(const long long *)q;\n"
 	"\t\telse if (a.size == 2) *(short *)p = *(const short *)q;\n\t\telse *p = *q;\n\t}\n}\n";
-typedef struct copy_args { const void *to, *from; long long n, size, rank, dim[TJ_MAX_RANK], to_stride[TJ_MAX_RANK], from_stride[TJ_MAX_RANK]; } copy_args;
+typedef struct copy_args {
+	const void *to, *from;
+	long long n, size, rank, dim[TJ_MAX_RANK], to_stride[TJ_MAX_RANK], from_stride[TJ_MAX_RANK];
+} copy_args;
 _Static_assert(TJ_MAX_RANK == 16, "copy_text has arrays of sixteen");
 
 static tj_status copy_kernel(rt_gpu *g, rt_err *err)
@@ -65,7 +70,8 @@ static tj_status copy_kernel(rt_gpu *g, rt_err *err)
 }
 
 /* Without NVRTC there is no such kernel. `to` is row-major. */
-static tj_status copy_on_host(rt_queue *q, int rank, const int64_t *dim, size_t size, const char *from, const int64_t *from_stride, void *to, const int64_t *to_stride, rt_err *err)
+static tj_status copy_on_host(rt_queue *q, int rank, const int64_t *dim, size_t size, const char *from, const int64_t *from_stride,
+                              void *to, const int64_t *to_stride, rt_err *err)
 {
 	int64_t n = 1, low, high;
 	for (int i = 0; i < rank; i++) n *= dim[i];
@@ -80,7 +86,8 @@ static tj_status copy_on_host(rt_queue *q, int rank, const int64_t *dim, size_t 
 	return st;
 }
 
-tj_status rt_cucopy_strided(rt_queue *q, int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride, void *to, const int64_t *to_stride, rt_err *err)
+tj_status rt_cucopy_strided(rt_queue *q, int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride, void *to,
+                            const int64_t *to_stride, rt_err *err)
 {
 	copy_args a = { .to = to, .from = from, .n = 1, .size = (long long)size, .rank = rank };
 	void *arguments = &a;
@@ -92,13 +99,18 @@ tj_status rt_cucopy_strided(rt_queue *q, int rank, const int64_t *dim, size_t si
 	}
 	if (!a.n) return TJ_OK;
 	const bool plain = rt_is_row_major(rank, dim, from_stride) && rt_is_row_major(rank, dim, to_stride);
-	if (!plain && rt_nvrtc_missing() && rt_is_row_major(rank, dim, to_stride)) return copy_on_host(q, rank, dim, size, from, from_stride, to, to_stride, err);
+	if (!plain && rt_nvrtc_missing() && rt_is_row_major(rank, dim, to_stride))
+		return copy_on_host(q, rank, dim, size, from, from_stride, to, to_stride, err);
 	if (!plain && copy_kernel(q->gpu, err) != TJ_OK) return err ? err->code : TJ_ERR_DEVICE;
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	const long long blocks = (a.n - 1) / 256 + 1;
 	q->serial++;
-	tj_status st = plain ? RT_CU_TRY(q->gpu, cuMemcpyDtoDAsync, ((rt_cuptr)(uintptr_t)to, (rt_cuptr)(uintptr_t)from, (size_t)a.n * size, q->stream), err)
-	                     : RT_CU_TRY(q->gpu, cuLaunchKernel, (q->gpu->copy, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1, 256, 1, 1, 0, q->stream, &arguments, NULL), err);
+	tj_status st = plain ? RT_CU_TRY(q->gpu, cuMemcpyDtoDAsync,
+	                                 ((rt_cuptr)(uintptr_t)to, (rt_cuptr)(uintptr_t)from, (size_t)a.n * size, q->stream), err)
+	                     : RT_CU_TRY(q->gpu, cuLaunchKernel,
+	                                 (q->gpu->copy, (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), 1, 1, 256, 1, 1, 0,
+	                                  q->stream, &arguments, NULL),
+	                                 err);
 	rt_cu_leave();
 	return st;
 }

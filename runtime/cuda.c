@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* cuda: the devices cuda:0, cuda:1 ... through libcuda.so.1, which the driver of a machine with a GPU installs.
  *
- * Each queue is a stream. Work is put into it and runs later, in order. Marks are numbers: an event is recorded only when somebody waits for
- * one, at the end of what the queue then has, which comes no earlier. */
+ * Each queue is a stream. Work is put into it and runs later, in order. Marks are numbers: an event is recorded only when somebody waits
+ * for one, at the end of what the queue then has, which comes no earlier. */
 #include "runtime/cudriver.h"
 #include "runtime/fork.h"
 
@@ -82,8 +83,8 @@ static rt_queue *gpu_open(void *self)
 	return q;
 }
 
-/* g->lock is held, but not during the wait: other threads would not even get their launches done. Until it ends the queue, its stream and the
- * event, if there is one, stay. */
+/* g->lock is held, but not during the wait: other threads would not even get their launches done. Until it ends the queue, its stream and
+ * the event, if there is one, stay. */
 static void wait_unlocked(rt_gpu *g, rt_queue *q, rt_cuobj event)
 {
 	const rt_cuobj stream = q->stream;
@@ -124,7 +125,8 @@ static void *gpu_stream(rt_queue *q) { return q->stream; }
 
 static tj_status gpu_use_stream(rt_queue *q, void *stream, rt_err *err)
 {
-	if ((uintptr_t)stream - 1 < 2) return rt_fail(err, TJ_ERR_ARG, "set_stream", "%p is a default stream of the driver, not one that was made", stream);
+	if ((uintptr_t)stream - 1 < 2)
+		return rt_fail(err, TJ_ERR_ARG, "set_stream", "%p is a default stream of the driver, not one that was made", stream);
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
 	tj_status st = RT_CU_TRY(q->gpu, cuStreamSynchronize, (q->stream), err); /* so that marks of the queue stay in order */
 	rt_lock(&q->gpu->lock);
@@ -200,8 +202,8 @@ static tj_status ask(const rt_gpu *g, rt_cuda_kernel *k, size_t shared, rt_err *
 	return st;
 }
 
-/* The blocks of a launch: enough for all units, but no more than a few times what the device runs at once. Blocks go on from their unit with
- * the stride of the grid, so a block that has begun is used again, and the load stays even. */
+/* The blocks of a launch: enough for all units, but no more than a few times what the device runs at once. Blocks go on from their unit
+ * with the stride of the grid, so a block that has begun is used again, and the load stays even. */
 static unsigned grid_of(const rt_gpu *g, const rt_cuda_kernel *k, int64_t units)
 {
 	enum { TURNS = 8, THREADS = 2048 }; /* THREADS: of a multiprocessor */
@@ -222,7 +224,8 @@ static tj_status launch(rt_queue *q, const rt_culaunch *c, uint64_t *word, rt_er
 {
 	void *arguments = word;
 	if (!rt_cu_enter(q->gpu)) return rt_cu_no_entry(q->gpu, err);
-	tj_status st = RT_CU_TRY(q->gpu, cuLaunchKernel, (c->function, c->blocks, 1, 1, c->threads, 1, 1, c->shared, q->stream, &arguments, NULL), err);
+	tj_status st = RT_CU_TRY(q->gpu, cuLaunchKernel,
+	                         (c->function, c->blocks, 1, 1, c->threads, 1, 1, c->shared, q->stream, &arguments, NULL), err);
 	rt_cu_leave();
 	return st;
 }
@@ -232,7 +235,8 @@ static tj_status gpu_launch(rt_queue *q, const rt_launch *l, rt_err *err)
 {
 	rt_cuda_kernel *k = (rt_cuda_kernel *)(uintptr_t)l->entry;
 	uint64_t word[MOST_PARAMS];
-	if (k->nparam > MOST_PARAMS) return rt_fail(err, TJ_ERR_DEVICE, "cuda", "a kernel with %u arguments; 32 KiB of them are possible", k->nparam);
+	if (k->nparam > MOST_PARAMS)
+		return rt_fail(err, TJ_ERR_DEVICE, "cuda", "a kernel with %u arguments; 32 KiB of them are possible", k->nparam);
 	const size_t each = k->own + (l->shared + 15) / 16 * 16, shared = each * k->units;
 	const bool gathers = rt_cugraph_gathers(q);
 	if (gathers && !rt_cu_at_home()) return rt_cu_no_entry(q->gpu, err);
@@ -298,7 +302,8 @@ static tj_status fault_of(rt_queue *q, uint64_t word, rt_err *err)
 {
 	rt_fault f;
 	rt_lock(&q->gpu->lock);
-	tj_status st = find_fault(q, word, &f) ? rt_fault_fail(&f, err) : rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: an unknown fault", q->gpu->name);
+	tj_status st = find_fault(q, word, &f) ? rt_fault_fail(&f, err)
+	                                       : rt_fail(err, TJ_ERR_DEVICE, "cuda", "%s: an unknown fault", q->gpu->name);
 	rt_unlock(&q->gpu->lock);
 	return st;
 }
@@ -420,10 +425,33 @@ static const char *add_gpu(int ordinal, const struct lo_target *(*target)(int or
 	g->processors = processors;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_mutex_init(&g->copy_lock, NULL);
-	g->device = (rt_device){ .name = g->name, .target = target(ordinal, g->arch), .self = g, .alloc = gpu_alloc, .free = gpu_free, .open = gpu_open, .close = gpu_close, .write = rt_cucopy_write,
-		                     .read = rt_cucopy_read, .copy = rt_cucopy_strided, .zero = rt_cucopy_zero, .launch = gpu_launch, .wait = gpu_wait, .failed = gpu_failed, .mark = gpu_mark, .flag = gpu_flag, .wait_for = gpu_wait_for,
-		                     .drain = gpu_drain, .finish = gpu_finish, .clock = gpu_clock, .stream = gpu_stream, .use_stream = gpu_use_stream, .owns = gpu_owns,
-		                     .memory = gpu_memory, .begin = rt_cugraph_begin, .end = gpu_end, .forget = gpu_forget };
+	g->device = (rt_device){ .name = g->name,
+		                 .target = target(ordinal, g->arch),
+		                 .self = g,
+		                 .alloc = gpu_alloc,
+		                 .free = gpu_free,
+		                 .open = gpu_open,
+		                 .close = gpu_close,
+		                 .write = rt_cucopy_write,
+		                 .read = rt_cucopy_read,
+		                 .copy = rt_cucopy_strided,
+		                 .zero = rt_cucopy_zero,
+		                 .launch = gpu_launch,
+		                 .wait = gpu_wait,
+		                 .failed = gpu_failed,
+		                 .mark = gpu_mark,
+		                 .flag = gpu_flag,
+		                 .wait_for = gpu_wait_for,
+		                 .drain = gpu_drain,
+		                 .finish = gpu_finish,
+		                 .clock = gpu_clock,
+		                 .stream = gpu_stream,
+		                 .use_stream = gpu_use_stream,
+		                 .owns = gpu_owns,
+		                 .memory = gpu_memory,
+		                 .begin = rt_cugraph_begin,
+		                 .end = gpu_end,
+		                 .forget = gpu_forget };
 	if (rt_device_add(&g->device) < 0) return "there are more devices than a process can have";
 	ngpu++;
 	return NULL;

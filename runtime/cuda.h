@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuda: NVIDIA GPUs through the driver API, and NVRTC. Both libraries are opened by name at the first use; nothing links them.
  *
  *   tensors, plans --- rt_device "cuda:0" ---> cuda.c     memory, a stream for each queue, launches, the fault word
@@ -14,8 +15,18 @@
 
 /* The arguments of a kernel are words of 64 bits. BUFFER: an address; 0 if the buffer is a run-time number, whose value is then VALUE.
  * EACH: bytes of shared memory for each unit. LAUNCH: the number of the launch; FAULT: the address of the word for faults. */
-typedef enum rt_cuda_word { RT_CUDA_BUFFER, RT_CUDA_VALUE, RT_CUDA_SIZE, RT_CUDA_NUMBER, RT_CUDA_UNITS, RT_CUDA_EACH, RT_CUDA_LAUNCH, RT_CUDA_FAULT } rt_cuda_word;
-typedef struct rt_cuda_param { rt_cuda_word word; uint32_t n; } rt_cuda_param; /* n: number of the buffer, the size or the run-time number */
+typedef enum rt_cuda_word {
+	RT_CUDA_BUFFER,
+	RT_CUDA_VALUE,
+	RT_CUDA_SIZE,
+	RT_CUDA_NUMBER,
+	RT_CUDA_UNITS,
+	RT_CUDA_EACH,
+	RT_CUDA_LAUNCH,
+	RT_CUDA_FAULT
+} rt_cuda_word;
+/* n: number of the buffer, the size or the run-time number */
+typedef struct rt_cuda_param { rt_cuda_word word; uint32_t n; } rt_cuda_param;
 
 /* A kernel of a module, and how it is launched. Its address is an rt_entry. */
 typedef struct rt_cuda_kernel {
@@ -33,7 +44,8 @@ typedef struct rt_cuda_kernel {
 const char *rt_cuda_open(const struct lo_target *(*target)(int ordinal, int arch));
 
 /* ---- cudriver.c ---- */
-int rt_cuda_version(void);                                              /* of the driver's CUDA: 13000 for 13.0; 0: it does not say, or is not open */
+/* of the driver's CUDA: 13000 for 13.0; 0: it does not say, or is not open */
+int rt_cuda_version(void);
 
 /* ---- cumodule.c ---- */
 int rt_cuda_arch(int gpu);                                              /* 90 for sm_90 */
@@ -47,7 +59,8 @@ tj_status rt_cuda_enter(rt_queue *q, void **stream, int *gpu, rt_err *err);
 void rt_cuda_leave(void);
 
 /* ---- toolkit.c ---- */
-/* dlopen() of the first of these names that is there and suits the driver; name ends with NULL, the newest is first. wheel: where a Python wheel of CUDA 12 has it, "/nvidia/cublas/lib". */
+/* dlopen() of the first of these names that is there and suits the driver; name ends with NULL, the newest is first. wheel: where a Python
+ * wheel of CUDA 12 has it, "/nvidia/cublas/lib". */
 void *rt_toolkit_open(const char *const *name, const char *wheel);
 
 /* ---- nvrtc.c ---- */

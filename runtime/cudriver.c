@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cudriver: opens libcuda.so.1, which the driver of a machine with a GPU installs; errors; the current context. */
 #include "runtime/cudriver.h"
 #include "runtime/fork.h"
@@ -14,7 +15,9 @@ static bool is_lost(int code) { return code == 700 || code == 702 || code == 709
 
 static void hint_lost(rt_err *err)
 {
-	rt_hint(err, "the context is lost: a kernel of this process, perhaps of another library, failed on the GPU; only a new process can use it. The CPU goes on");
+	rt_hint(err,
+	        "the context is lost: a kernel of this process, perhaps of another library, failed on the GPU; only a new process can use it. "
+	        "The CPU goes on");
 }
 
 tj_status rt_cu_failed(const rt_gpu *g, int code, const char *what, rt_err *err)
@@ -22,7 +25,8 @@ tj_status rt_cu_failed(const rt_gpu *g, int code, const char *what, rt_err *err)
 	const char *name = NULL;
 	if (!code) return TJ_OK;
 	if (rt_cu.cuGetErrorName) rt_cu.cuGetErrorName(code, &name);
-	rt_fail(err, code == RT_CU_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE, "cuda", "%s: %s failed: %s (%d)", g->name, what, name ? name : "unknown error", code);
+	rt_fail(err, code == RT_CU_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE, "cuda", "%s: %s failed: %s (%d)", g->name, what,
+	        name ? name : "unknown error", code);
 	if (is_lost(code)) hint_lost(err);
 	return code == RT_CU_OUT_OF_MEMORY ? TJ_ERR_NOMEM : TJ_ERR_DEVICE;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cugraph: neighbouring launches of a plan as one CUDA graph, which the driver starts much faster than each kernel alone.
  *
  *   begin(plan, step)      launches are gathered:   k0(0x10, 0x20)  k1(0x20, 0x30)  k2(0x30, 0x40)
@@ -97,7 +98,15 @@ static graph *find(struct rt_cugraphs *s)
 static rt_cunode described(const rt_culaunch *l, uint64_t *word, void **words)
 {
 	*words = word;
-	return (rt_cunode){ .function = l->function, .x = l->blocks, .y = 1, .z = 1, .threads_x = l->threads, .threads_y = 1, .threads_z = 1, .shared = l->shared, .param = words };
+	return (rt_cunode){ .function = l->function,
+		            .x = l->blocks,
+		            .y = 1,
+		            .z = 1,
+		            .threads_x = l->threads,
+		            .threads_y = 1,
+		            .threads_z = 1,
+		            .shared = l->shared,
+		            .param = words };
 }
 
 static bool make(graph *g, nodes *now)

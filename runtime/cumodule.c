@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cumodule: programs that a GPU has loaded, and their kernels. */
 #include "runtime/cuda.h"
 #include "runtime/cudriver.h"
@@ -13,7 +14,9 @@ static void hint_versions(rt_err *err)
 	char hint[160];
 	const int driver = rt_cuda_version();
 	if (!driver || !rt_nvrtc_version(nvrtc) || nvrtc[0] * 1000 + nvrtc[1] * 10 <= driver) return;
-	snprintf(hint, sizeof hint, "NVRTC is of CUDA %d.%d, the driver of CUDA %d.%d: update the driver, or set TJ_CUDA_PATH to a toolkit of its version", nvrtc[0], nvrtc[1], driver / 1000, driver % 1000 / 10);
+	snprintf(hint, sizeof hint,
+	         "NVRTC is of CUDA %d.%d, the driver of CUDA %d.%d: update the driver, or set TJ_CUDA_PATH to a toolkit of its version",
+	         nvrtc[0], nvrtc[1], driver / 1000, driver % 1000 / 10);
 	rt_hint(err, hint);
 }
 

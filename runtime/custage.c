@@ -1,8 +1,10 @@
-/* custage: copies between the host and a GPU go through memory of the host that cannot be swapped out, which the GPU reads and writes by itself.
+/* SPDX-License-Identifier: MIT */
+/* custage: copies between the host and a GPU go through memory of the host that cannot be swapped out, which the GPU reads and writes by
+ * itself.
  *
- *   writes    |.. half 0 ..|.. half 1 ..|    pieces are put behind one another; the copies run later. A half that is full gets an event, and is
- *             used again when its event was reached, so the host fills one half while the GPU empties the other one
- *   reads     into the rest of a half, then a wait, then out of it; large ones go straight to the caller's memory
+ *   writes    |.. half 0 ..|.. half 1 ..|    pieces are put behind one another; the copies run later. A half that is full gets an event,
+ * and is used again when its event was reached, so the host fills one half while the GPU empties the other one reads     into the rest of a
+ * half, then a wait, then out of it; large ones go straight to the caller's memory
  *
  * Small copies of both kinds need no stage. */
 #include "runtime/cudriver.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The devices of this process: a table to which devices are added, never removed. */
 #include "runtime/device.h"
 

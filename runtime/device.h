@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* device: where the bytes of a tensor are, and what runs kernels on them.
  *
  * Device 0 is the CPU: the host can read its memory, and work is done when the call returns. Any other device is an
@@ -39,7 +40,8 @@ typedef struct rt_launch {
 	const rt_fault *fault;               /* faults of the kernel: number k means fault[k - 1]. Their texts stay valid until a drain() */
 	uint32_t nfault;
 	const char *site;                    /* of its faults; NULL: each has its own */
-	bool unless_failed;                  /* do nothing if an earlier launch has found a fault that no wait has reported yet. Not with faults of its own */
+	bool unless_failed; /* do nothing if an earlier launch has found a fault that no wait has reported yet. Not with faults of its own
+	                     */
 } rt_launch;
 
 /* The host may do arithmetic on addresses of the device, but not read or write there. Memory functions are thread-safe. A queue
@@ -52,7 +54,8 @@ typedef struct rt_device {
 	void (*free)(void *self, void *p);   /* no queue may have work left on p */
 	rt_queue *(*open)(void *self);       /* NULL: out of memory */
 	void (*close)(rt_queue *q);          /* called after a wait */
-	tj_status (*write)(rt_queue *q, void *to, const void *from, size_t bytes, rt_err *err); /* from the host; the caller may change `from` on return */
+	tj_status (*write)(rt_queue *q, void *to, const void *from, size_t bytes,
+	                   rt_err *err); /* from the host; the caller may change `from` on return */
 	tj_status (*read)(rt_queue *q, void *to, const void *from, size_t bytes, rt_err *err);  /* to the host; waits, reports no fault */
 	/* Both places are on this device and do not overlap. Strides are in elements of `size` bytes. */
 	tj_status (*copy)(rt_queue *q, int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride,
@@ -64,29 +67,33 @@ typedef struct rt_device {
 	tj_status (*wait)(rt_queue *q, uint64_t *launch, rt_err *err);
 	bool (*failed)(rt_queue *q);         /* a launch that has run has found a fault, and no wait has reported it yet; does not wait */
 	rt_mark (*mark)(rt_queue *q);        /* the end of the work that q has now */
-	void (*flag)(rt_queue *q);           /* notes the end of the work that q has now: finish() of a mark up to there waits for no later work, while the
-	                                      * flag is one of the last few. NULL: finish() always waits for no later work */
+	void (*flag)(rt_queue *q); /* notes the end of the work that q has now: finish() of a mark up to there waits for no later work,
+	                            * while the flag is one of the last few. NULL: finish() always waits for no later work */
 	void (*wait_for)(rt_queue *q, rt_mark m); /* work put into q after this call runs after m, a mark of any queue of this device */
 	void (*drain)(void *self);           /* returns when all queues have run; called before code or fault tables of launches are freed */
 	void (*finish)(void *self, rt_mark m); /* returns when m has been reached; marks of a closed queue have */
 
-	/* May be NULL. Launches between begin and end may start as one, faster; `plan` and `step` name them: the serial of a plan, and its first step of
-	 * them. No other work is put into the queue in between. *replayed: they did. forget() frees what is known of a plan, before its code is freed. */
+	/* May be NULL. Launches between begin and end may start as one, faster; `plan` and `step` name them: the serial of a plan, and its
+	 * first step of them. No other work is put into the queue in between. *replayed: they did. forget() frees what is known of a plan,
+	 * before its code is freed. */
 	void (*begin)(rt_queue *q, uint64_t plan, uint32_t step);
 	tj_status (*end)(rt_queue *q, bool *replayed, rt_err *err);
 	void (*forget)(void *self, uint64_t plan);
 
-	void (*clock)(rt_queue *q, double *ns); /* ns NULL: starts a clock; else waits for the queue's work and gives its time since then. May be NULL */
+	void (*clock)(rt_queue *q,
+	              double *ns); /* ns NULL: starts a clock; else waits for the queue's work and gives its time since then. May be NULL */
 
 	/* May be NULL. */
 	void *(*stream)(rt_queue *q);        /* what other libraries need to put work into the queue: a CUstream */
-	tj_status (*use_stream)(rt_queue *q, void *stream, rt_err *err); /* the queue puts its work there from now on; NULL: into a stream of its own */
+	tj_status (*use_stream)(rt_queue *q, void *stream,
+	                        rt_err *err);    /* the queue puts its work there from now on; NULL: into a stream of its own */
 	bool (*owns)(void *self, const void *p); /* p is an address of the device */
 	bool (*memory)(void *self, size_t *unused, size_t *all); /* bytes of the device that no process uses, and all of them */
 } rt_device;
 
 /* ---- device.c: the devices of this process. They can be added, never removed. Thread-safe. ---- */
-int rt_device_add(const rt_device *d);           /* number of the new device; -1: there are RT_DEVICES already, or one has the same target. d must stay valid for ever */
+/* number of the new device; -1: there are RT_DEVICES already, or one has the same target. d must stay valid for ever */
+int rt_device_add(const rt_device *d);
 const rt_device *rt_device_at(int device);       /* NULL: the CPU, or no such device */
 const char *rt_device_name(int device);          /* "cpu" */
 bool rt_device_owns(int device, const void *p);  /* p is an address of this device, which is not the CPU */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* exec: what a compiled segment is at run time. Knows no op.
  *
  * An executable reads externals (operands from outside the segment) and numbers, and writes destinations. A plan is the
@@ -126,7 +127,8 @@ typedef struct rt_step {
 	const rt_fault *fault; /* faults of the kernel; rt_kargs.fault k means fault[k - 1] */
 	uint32_t nfault;
 	/* KERNEL, on the CPU, in a bundle */
-	uint32_t bundle;         /* this many steps from here on run in one region (bundle.c); they have no faults, and few operands. 0: no bundle begins here */
+	uint32_t bundle; /* this many steps from here on run in one region (bundle.c); they have no faults, and few operands. 0: no bundle
+	                    begins here */
 	double bundle_ns;        /* their time */
 	int64_t bundle_pieces;   /* number of pieces of the region */
 	uint32_t followers;      /* this many steps after it go through their blocks together with it; 0 for these themselves */
@@ -244,9 +246,11 @@ int rt_pool_in_doubt(const rt_pool *p); /* the device whose queue is in doubt; R
 bool rt_pool_failed(const rt_pool *p);  /* a wait would report a fault, which has been found already; does not wait */
 rt_mark rt_pool_flag(rt_pool *p, int device); /* flags the end of the work that its queue has now */
 bool rt_pool_passed(rt_pool *p, int device, rt_mark m); /* waits for the work up to there; false: a fault was found. By any thread */
-/* Called at the end of each wait for a queue in doubt. failed: serial of the launch that found a fault; 0: none did. RT_CPU: memory is short. */
+/* Called at the end of each wait for a queue in doubt. failed: serial of the launch that found a fault; 0: none did. RT_CPU: memory is
+ * short. */
 typedef void rt_settled(void *env, int device, uint64_t failed);
-void rt_pool_relax(rt_pool *p); /* memory is short: waits, so that what is kept for work in doubt can be freed. Reports no fault: a later wait will */
+/* memory is short: waits, so that what is kept for work in doubt can be freed. Reports no fault: a later wait will */
+void rt_pool_relax(rt_pool *p);
 void rt_pool_when_settled(rt_pool *p, rt_settled *f, void *env);
 
 /* ---- the machine ---- */
@@ -262,7 +266,8 @@ bool rt_byte_words(void); /* code multiplies four i8 at a time: the CPU has VNNI
 
 /* ---- bf16.c ---- */
 bool rt_bf16_pairs(void); /* code multiplies two bf16 at a time: the CPU has vdpbf16ps, and vectors have 512 bits */
-bool rt_bf16_in_order(void); /* and it is two multiply-adds: of the upper halves of its words, then of the lower ones, unless one is subnormal */
+/* and it is two multiply-adds: of the upper halves of its words, then of the lower ones, unless one is subnormal */
+bool rt_bf16_in_order(void);
 
 /* ---- team.c: the one pool of threads, made by the first region (one rt_team_run()). It serves one caller at a time: a caller that
  * finds it taken runs serially, with the same bits; so does a region inside a region. The child of a fork() makes its own threads.
@@ -275,6 +280,7 @@ int rt_team_size(const rt_team *t); /* wanted number of threads; thread numbers 
 /* Runs f(env, thread, begin, end) over [0, n) in pieces. total_ns: estimated time on one thread; below RT_SERIAL_NS it runs serially,
  * and a longer time makes more pieces. A piece has at least grain units, unless a thread would then have fewer than a few pieces.
  * The caller has set MXCSR; other threads set it for themselves. Uses only on->team and on->log. */
-void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end), void *env);
+void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end),
+                 void *env);
 
 #endif

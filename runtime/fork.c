@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fork: counts the threads that are inside; the handlers of fork() wait until no other thread is. Locks are held
  * only inside, so no lock in a child is held by a thread that does not exist there. */
 #include "runtime/fork.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fork: a fork() waits until no other thread is inside the library, that is: holds a lock of ours or compiles. So in the child
  * no lock is taken and no data is half written. */
 #ifndef TJ_RUNTIME_FORK_H
@@ -6,7 +7,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-void rt_fork_enter(void); /* goes inside: until rt_fork_leave() other threads' fork() waits, and this thread cannot be cancelled; may be nested */
+/* goes inside: until rt_fork_leave() other threads' fork() waits, and this thread cannot be cancelled; may be nested */
+void rt_fork_enter(void);
 void rt_fork_leave(void);
 void rt_fork_adopt(void); /* for a new thread whose creator is inside and waits for it: it counts as inside together with it */
 void rt_fork_child(void (*f)(void)); /* f runs first in each child; to be called once per process */

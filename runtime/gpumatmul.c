@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gpumatmul: a matrix product as calls of cuBLASLt.
  *
  * The library is column-major. Row-major C = A B lies in memory as column-major C' = B' A', so the operands change places:
@@ -76,10 +77,24 @@ static void set_key(rt_blas *x, const rt_blas_desc *d, axis batch)
 	int64_t la, lb;
 	rt_leading(d->m, d->k, d->a_row, d->a_col, &ta, &la);
 	rt_leading(d->k, d->n, d->b_row, d->b_col, &tb, &lb);
-	x->key = (rt_lt_key){ .dtype = d->dtype, .tf32 = d->policy.tf32, .reduced = d->policy.reduced, .any_order = d->policy.any_order, .no_parts = d->policy.no_parts, .workspace = d->policy.workspace < RT_BLAS_WORKSPACE ? d->policy.workspace : RT_BLAS_WORKSPACE,
-		                  .tries = d->policy.tries < RT_LT_TRIES ? d->policy.tries : RT_LT_TRIES,
-		                  .m = d->n, .n = d->m, .k = d->k, .batch = batch.n, .lda = lb, .ldb = la, .a_transposed = tb, .b_transposed = ta,
-		                  .a_step = batch.b, .b_step = batch.a, .c_step = batch.c };
+	x->key = (rt_lt_key){ .dtype = d->dtype,
+		              .tf32 = d->policy.tf32,
+		              .reduced = d->policy.reduced,
+		              .any_order = d->policy.any_order,
+		              .no_parts = d->policy.no_parts,
+		              .workspace = d->policy.workspace < RT_BLAS_WORKSPACE ? d->policy.workspace : RT_BLAS_WORKSPACE,
+		              .tries = d->policy.tries < RT_LT_TRIES ? d->policy.tries : RT_LT_TRIES,
+		              .m = d->n,
+		              .n = d->m,
+		              .k = d->k,
+		              .batch = batch.n,
+		              .lda = lb,
+		              .ldb = la,
+		              .a_transposed = tb,
+		              .b_transposed = ta,
+		              .a_step = batch.b,
+		              .b_step = batch.a,
+		              .c_step = batch.c };
 }
 
 rt_blas *rt_blas_new(const rt_blas_desc *d, rt_err *err)
@@ -151,8 +166,9 @@ static int multiply(const rt_lt_call *x, const place *p, operands o)
 	static const float one = 1, zero = 0;
 	static const double one64 = 1, zero64 = 0;
 	const bool wide = x->key.dtype == TJ_F64;
-	return x->lt->cublasLtMatmul(p->handle, x->product, wide ? (const void *)&one64 : &one, o.b, x->a, o.a, x->b, wide ? (const void *)&zero64 : &zero, o.c, x->c, o.c, x->c,
-	                             &x->choice.algorithm, o.work, x->choice.workspace, p->stream);
+	return x->lt->cublasLtMatmul(p->handle, x->product, wide ? (const void *)&one64 : &one, o.b, x->a, o.a, x->b,
+	                             wide ? (const void *)&zero64 : &zero, o.c, x->c, o.c, x->c, &x->choice.algorithm, o.work,
+	                             x->choice.workspace, p->stream);
 }
 
 /* With a bias the lock is held. */
@@ -276,14 +292,17 @@ static tj_status fill_zero(const rt_blas *x, rt_queue *q, void *c, rt_err *err)
 
 static tj_status failed(const rt_blas *x, const rt_lt *lt, int e, rt_err *err)
 {
-	return rt_fail(err, TJ_ERR_DEVICE, "matmul", "%s: cublasLtMatmul failed: %s (%d)", rt_device_name(x->d.device), lt->cublasLtGetStatusName(e), e);
+	return rt_fail(err, TJ_ERR_DEVICE, "matmul", "%s: cublasLtMatmul failed: %s (%d)", rt_device_name(x->d.device),
+	               lt->cublasLtGetStatusName(e), e);
 }
 
 /* Product and epilogue in one call. x->apart: why not; then nothing was done. */
 static tj_status with_epilogue(rt_blas *x, const rt_lt *lt, const place *p, operands o, bool *whole, rt_err *err)
 {
 	const bool biased = x->d.epilogue & RT_LT_BIAS;
-	const char *apart = biased && (uintptr_t)o.bias % RT_LT_BIAS_ALIGN ? "a kernel of its own adds the bias: cuBLASLt wants its address to be a multiple of 16" : NULL;
+	const char *apart = biased && (uintptr_t)o.bias % RT_LT_BIAS_ALIGN
+	                            ? "a kernel of its own adds the bias: cuBLASLt wants its address to be a multiple of 16"
+	                            : NULL;
 	const rt_lt_call *call = apart ? NULL : call_of(x, lt, p, o, x->d.epilogue, err);
 	int e = 0;
 	if (!apart && !call) return err->code;
@@ -305,7 +324,8 @@ static tj_status plain(rt_blas *x, const rt_lt *lt, const place *p, operands o, 
 	if (!call) return err->code;
 	*why = call->why;
 	const int e = call->why ? 0 : multiply_all(x, call, p, o);
-	if (e == RT_LT_NOT_SUPPORTED) *why = "cuBLASLt refuses the algorithm that it ranks first: CUBLAS_STATUS_NOT_SUPPORTED"; /* it promises no better */
+	if (e == RT_LT_NOT_SUPPORTED)
+		*why = "cuBLASLt refuses the algorithm that it ranks first: CUBLAS_STATUS_NOT_SUPPORTED"; /* it promises no better */
 	return e && !*why ? failed(x, lt, e, err) : TJ_OK;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* half: converts f16 and bf16 (floats of 16 bits) from and to float and double. It uses integers, because not every C compiler
  * has types for them. Compiled kernels convert by their own instructions and must give the same bits. */
 #include "runtime/half.h"

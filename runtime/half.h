@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* half: rounds to f16, bf16 and f32; results are float. */
 #ifndef TJ_RUNTIME_HALF_H
 #define TJ_RUNTIME_HALF_H

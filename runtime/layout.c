@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The intern table of layouts: one lock, swept when it has doubled since the last sweep. */
 #include "runtime/layout.h"
 
@@ -83,8 +84,14 @@ static rt_layout *make(rt_layouts *t, tj_dtype dtype, int device, int rank, cons
 {
 	rt_layout *l = rt_alloc(sizeof *l + 2 * (size_t)rank * sizeof(int64_t));
 	if (!l) return NULL;
-	*l = (rt_layout){ .id = t->next_id++, .dtype = (uint8_t)dtype, .rank = (uint8_t)rank, .device = (uint8_t)device, .hash = hash, .numel = numel,
-	                  .bytes = numel * (int64_t)tj_dtype_size(dtype), .contiguous = rt_is_row_major(rank, body, body + rank) || numel == 0 };
+	*l = (rt_layout){ .id = t->next_id++,
+		          .dtype = (uint8_t)dtype,
+		          .rank = (uint8_t)rank,
+		          .device = (uint8_t)device,
+		          .hash = hash,
+		          .numel = numel,
+		          .bytes = numel * (int64_t)tj_dtype_size(dtype),
+		          .contiguous = rt_is_row_major(rank, body, body + rank) || numel == 0 };
 	memcpy(l->dim, body, 2 * (size_t)rank * sizeof(int64_t));
 	atomic_init(&l->refs, 0);
 	place(t->bucket, t->cap, l);
@@ -98,7 +105,9 @@ static rt_layout *find(rt_layouts *t, tj_dtype dtype, int device, int rank, cons
 	for (uint32_t i = (uint32_t)hash;; i++) {
 		rt_layout *l = t->bucket[i & (t->cap - 1)];
 		if (!l) return NULL;
-		if (l->hash == hash && l->dtype == dtype && l->device == device && l->rank == rank && !memcmp(l->dim, body, 2 * (size_t)rank * sizeof *body)) return l;
+		if (l->hash == hash && l->dtype == dtype && l->device == device && l->rank == rank &&
+		    !memcmp(l->dim, body, 2 * (size_t)rank * sizeof *body))
+			return l;
 	}
 }
 

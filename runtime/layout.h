@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* layout: {dtype, device, sizes, strides}, interned: equal pointer <=> equal layout. Keys hold its id. No id is used twice, so
  * a key that outlives its layout matches nothing. */
 #ifndef TJ_RUNTIME_LAYOUT_H
@@ -44,9 +45,10 @@ static inline void rt_layout_unref(const rt_layout *l)
 bool rt_is_row_major(int rank, const int64_t *dim, const int64_t *stride); /* strides in elements; NULL: row-major */
 /* The least and the greatest offset of an element, in elements; no size is 0. */
 void rt_extent(int rank, const int64_t *dim, const int64_t *stride, int64_t *low, int64_t *high);
-/* A matrix with these strides as a library reads it: rows (or, if *transposed, columns) of adjacent elements, *ld elements apart, which do not
- * overlap. Strides of axes of size 1 do not matter. false: it has no such form. */
+/* A matrix with these strides as a library reads it: rows (or, if *transposed, columns) of adjacent elements, *ld elements apart, which do
+ * not overlap. Strides of axes of size 1 do not matter. false: it has no such form. */
 bool rt_leading(int64_t rows, int64_t cols, int64_t row, int64_t col, bool *transposed, int64_t *ld);
-void rt_put_layout(rt_text *t, const rt_layout *l); /* "f32[4,8]", "f32[4,8]@cuda:0"; a layout that is not row-major is followed by its strides */
+/* "f32[4,8]", "f32[4,8]@cuda:0"; a layout that is not row-major is followed by its strides */
+void rt_put_layout(rt_text *t, const rt_layout *l);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The log: topics chosen by name, lines handed to the user's function or to stderr. */
 #include "runtime/log.h"
 

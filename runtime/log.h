@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* log: writes the lines of the topics that TJ_LOG names. */
 #ifndef TJ_RUNTIME_LOG_H
 #define TJ_RUNTIME_LOG_H
@@ -31,7 +32,8 @@ typedef struct rt_log_to {
 	void *self;
 } rt_log_to;
 
-bool rt_log_parse(rt_log_to *l, const char *topics, rt_err *err); /* "graph,guards"; "@name": only lines of that function; "help" prints the list */
+/* "graph,guards"; "@name": only lines of that function; "help" prints the list */
+bool rt_log_parse(rt_log_to *l, const char *topics, rt_err *err);
 static inline bool rt_logs(const rt_log_to *l, rt_topic t) { return l->topics >> t & 1; }
 void rt_log(const rt_log_to *l, rt_topic t, const char *fmt, ...) RT_PRINTF(3, 4); /* a line, without newline */
 void rt_warn(const rt_log_to *l, const char *fmt, ...) RT_PRINTF(2, 3); /* written whatever the topics are; l NULL: to stderr */

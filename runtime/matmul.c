@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* matmul: products by oneDNN, shared out to a team. A part is a product of the batch, or some rows or columns of a large one. The shape and
  * the wanted size of the team alone decide how a product is cut, so the result does not depend on which threads come. */
 #include "runtime/matmul.h"

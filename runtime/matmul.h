@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* matmul: products of f32 by oneDNN's dnnl_sgemm, for contexts whose settings prefer it. Kernels compute all other products of the CPU. */
 #ifndef TJ_RUNTIME_MATMUL_H
 #define TJ_RUNTIME_MATMUL_H
@@ -22,7 +23,8 @@ tj_status rt_matmul_run(const rt_matmul *m, const float *a, const float *b, floa
 /* ---- onednn.c: on one thread ---- */
 bool rt_onednn(void);                                   /* is oneDNN available? The first call opens it */
 const char *rt_onednn_version(void);                    /* "2.6.3"; NULL: it is not available, or does not say */
-bool rt_onednn_run(const rt_matmul_desc *d, const float *a, const float *b, float *c); /* one batch, between begin and end; false: out of memory */
+/* one batch, between begin and end; false: out of memory */
+bool rt_onednn_run(const rt_matmul_desc *d, const float *a, const float *b, float *c);
 int rt_onednn_begin(void);                              /* until end, oneDNN computes on the calling thread alone */
 void rt_onednn_end(int before);                         /* before: the result of begin */
 

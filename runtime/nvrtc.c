@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* nvrtc: the compiler of CUDA C, a library of the CUDA toolkit, opened by name at the first use. */
 #include "runtime/cuda.h"
 #include "runtime/fork.h"
@@ -8,14 +9,18 @@
 #include <stdatomic.h>
 
 typedef void *program;
-#define NVRTC(X)                                                                                                       \
-	X(nvrtcVersion, int, (int *major, int *minor)) X(nvrtcGetErrorString, const char *, (int code))                                                                   \
-	X(nvrtcCreateProgram, int, (program *p, const char *text, const char *name, int n, const char *const *headers, const char *const *names)) \
-	X(nvrtcDestroyProgram, int, (program *p)) X(nvrtcCompileProgram, int, (program p, int n, const char *const *options)) \
-	X(nvrtcGetProgramLogSize, int, (program p, size_t *bytes)) X(nvrtcGetProgramLog, int, (program p, char *log))      \
-	X(nvrtcGetNumSupportedArchs, int, (int *n)) X(nvrtcGetSupportedArchs, int, (int *arch))                                \
-	X(nvrtcGetCUBINSize, int, (program p, size_t *bytes)) X(nvrtcGetCUBIN, int, (program p, char *cubin)) \
-	X(nvrtcGetPTXSize, int, (program p, size_t *bytes)) X(nvrtcGetPTX, int, (program p, char *ptx))
+#define NVRTC(X) \
+	X(nvrtcVersion, int, (int *major, int *minor)) \
+	X(nvrtcGetErrorString, const char *, \
+	  (int code)) X(nvrtcCreateProgram, int, \
+	                (program * p, const char *text, const char *name, int n, const char *const *headers, const char *const *names)) \
+		X(nvrtcDestroyProgram, int, (program * p)) X(nvrtcCompileProgram, int, (program p, int n, const char *const *options)) \
+			X(nvrtcGetProgramLogSize, int, (program p, size_t * bytes)) X(nvrtcGetProgramLog, int, (program p, char *log)) \
+				X(nvrtcGetNumSupportedArchs, int, (int *n)) X(nvrtcGetSupportedArchs, int, (int *arch)) \
+					X(nvrtcGetCUBINSize, int, (program p, size_t * bytes)) \
+						X(nvrtcGetCUBIN, int, (program p, char *cubin)) \
+							X(nvrtcGetPTXSize, int, (program p, size_t * bytes)) \
+								X(nvrtcGetPTX, int, (program p, char *ptx))
 
 static struct compiler {
 #define X(name, type, params) type (*name) params;
@@ -27,7 +32,8 @@ static const char *load(void)
 {
 	static const char *const names[] = { "libnvrtc.so.13", "libnvrtc.so.12", NULL };
 	void *library = rt_toolkit_open(names, "/nvidia/cuda_nvrtc/lib"), *symbol;
-	if (!library) return "libnvrtc.so.13 (or .12) is not there: install the CUDA toolkit's NVRTC, or set TJ_CUDA_PATH to the folder that has it";
+	if (!library)
+		return "libnvrtc.so.13 (or .12) is not there: install the CUDA toolkit's NVRTC, or set TJ_CUDA_PATH to the folder that has it";
 #define X(name, type, params)                                                                                          \
 	symbol = dlsym(library, #name);                                                                                    \
 	if (!symbol) return "this NVRTC lacks " #name;                                                                     \
@@ -80,7 +86,10 @@ static int known_arch(int arch)
 static void tell_ptx(int arch, int known)
 {
 	static atomic_flag told = ATOMIC_FLAG_INIT;
-	if (!atomic_flag_test_and_set(&told)) rt_warn(NULL, "NVRTC does not know sm_%d: kernels become PTX for compute_%d, which the driver compiles; install a newer NVRTC", arch, known);
+	if (!atomic_flag_test_and_set(&told))
+		rt_warn(NULL,
+		        "NVRTC does not know sm_%d: kernels become PTX for compute_%d, which the driver compiles; install a newer NVRTC",
+		        arch, known);
 }
 
 tj_status rt_nvrtc_compile(const char *text, int arch, void **code, size_t *bytes, rt_err *err)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* onednn: calls oneDNN's dnnl_sgemm. The library is opened by name at the first product that it computes. 2.x and 3.x have the same
  * function: row-major, without a primitive and without a scratchpad. */
 #include "runtime/layout.h"
@@ -12,7 +13,8 @@ typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float al
 
 static sgemm_fn *sgemm; /* NULL: no library */
 static char version[32]; /* "": it does not say */
-static struct { int (*get)(void); void (*set)(int n); } omp; /* get and set the number of threads of oneDNN's OpenMP; NULL: it has no OpenMP */
+/* get and set the number of threads of oneDNN's OpenMP; NULL: it has no OpenMP */
+static struct { int (*get)(void); void (*set)(int n); } omp;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 
 /* By memcpy(), because ISO C has no cast from an object pointer to a function pointer. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* plan: an array of steps over one table of buffers, run in order. */
 #include "runtime/bytes.h"
 #include "runtime/profile.h"
@@ -77,8 +78,20 @@ tj_status rt_step_launch(const rt_step *s, void *const *buf, rt_run *r)
 	for (uint32_t i = 0; i < s->nnum; i++) all[own + i] = r->num[i];
 	for (uint32_t i = 0; i < s->nbuf; i++)
 		if (s->at[i].place == RT_AT_NUM) at[i] = (char *)(all + own) + s->at[i].offset;
-	const rt_launch l = { .entry = s->fn, .buf = buf, .nbuf = s->nbuf, .num = all, .nnum = n, .size = s->size, .nsize = s->nsize, .units = s->units,
-	                      .scratch = s->scratch, .shared = s->shared, .fault = s->fault, .nfault = s->nfault, .site = r->site, .unless_failed = s->over };
+	const rt_launch l = { .entry = s->fn,
+		              .buf = buf,
+		              .nbuf = s->nbuf,
+		              .num = all,
+		              .nnum = n,
+		              .size = s->size,
+		              .nsize = s->nsize,
+		              .units = s->units,
+		              .scratch = s->scratch,
+		              .shared = s->shared,
+		              .fault = s->fault,
+		              .nfault = s->nfault,
+		              .site = r->site,
+		              .unless_failed = s->over };
 	if (s->nfault) rt_pool_doubt(r->pool, s->device);
 	tj_status st = rt_device_at(s->device)->launch(q, &l, r->err);
 	if (all != num) rt_free(all);
@@ -105,7 +118,10 @@ static inline __attribute__((always_inline)) tj_status run_step(const rt_step *s
 	return TJ_OK;
 }
 
-static __attribute__((noinline)) tj_status run_rare(const rt_step *s, const void *const *const *table, void **many, rt_run *r) { return run_step(s, table, many, r); }
+static __attribute__((noinline)) tj_status run_rare(const rt_step *s, const void *const *const *table, void **many, rt_run *r)
+{
+	return run_step(s, table, many, r);
+}
 
 /* ---- rows of launches that a device may start as one ---- */
 static bool is_launch(const rt_plan *p, uint32_t i, int device)
@@ -159,7 +175,8 @@ static tj_status run_on_devices(const rt_plan *p, const void *const *const *tabl
 
 static tj_status no_arena(const rt_exec *x, int device, rt_err *err)
 {
-	return rt_fail(err, TJ_ERR_NOMEM, "call", "out of memory for %zu bytes of temporaries on %s", x->arena_bytes[device], rt_device_name(device));
+	return rt_fail(err, TJ_ERR_NOMEM, "call", "out of memory for %zu bytes of temporaries on %s", x->arena_bytes[device],
+	               rt_device_name(device));
 }
 
 tj_status rt_plan_run(const rt_exec *x, rt_run *r)
@@ -191,7 +208,9 @@ static const char *const places[] = { "ext", "out", "arena", "const", "num" };
 static void put_operand(const rt_plan *p, const rt_at *a, rt_text *t)
 {
 	rt_putf(t, " %s", places[a->place]);
-	if (a->place == RT_AT_ARENA) rt_putf(t, "%s%s+%lld", a->index == RT_CPU ? "" : "@", a->index == RT_CPU ? "" : rt_device_name((int)a->index), (long long)a->offset);
+	if (a->place == RT_AT_ARENA)
+		rt_putf(t, "%s%s+%lld", a->index == RT_CPU ? "" : "@", a->index == RT_CPU ? "" : rt_device_name((int)a->index),
+		        (long long)a->offset);
 	else if (a->place == RT_AT_NUM) rt_putf(t, "%u", p->buf[a->buf].index);
 	else if (a->place == RT_AT_CONST) rt_putf(t, "[%lld bytes]", (long long)p->buf[a->buf].bytes);
 	else {
@@ -266,7 +285,8 @@ static void free_constants(rt_plan *p)
 	}
 	for (uint32_t i = 0; i < p->nbuf; i++) {
 		const rt_pbuf *b = &p->buf[i];
-		if (b->place == RT_AT_CONST && b->device != RT_CPU) rt_device_free(b->device, (void *)(uintptr_t)p->constant[b->index], (size_t)b->bytes + 1);
+		if (b->place == RT_AT_CONST && b->device != RT_CPU)
+			rt_device_free(b->device, (void *)(uintptr_t)p->constant[b->index], (size_t)b->bytes + 1);
 	}
 }
 

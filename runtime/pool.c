@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* pool: memory and device queues that a context lends to the plans it runs. */
 #include "runtime/alloc.h"
 #include "runtime/device.h"
@@ -85,7 +86,8 @@ rt_queue *rt_pool_queue(rt_pool *p, int device, rt_err *err)
 	return s->queue;
 }
 
-size_t rt_pool_held(const rt_pool *p, int device) { return device == RT_CPU ? 0 : p->on[device].arena.bytes; } /* the CPU's is not counted as memory of tensors */
+/* the CPU's is not counted as memory of tensors */
+size_t rt_pool_held(const rt_pool *p, int device) { return device == RT_CPU ? 0 : p->on[device].arena.bytes; }
 
 void rt_pool_empty(rt_pool *p, int device)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* profile: the time of each step of a plan, measured while it runs, and ranges for NVIDIA's profilers.
  *
  * A step on a GPU is measured by two events of its queue, and the host waits for the second one. So a measured call is slower than others;
@@ -58,5 +59,7 @@ void rt_step_end(const rt_step *s, rt_clock c)
 void rt_put_time(rt_text *t, const rt_step *s)
 {
 	const uint64_t runs = __atomic_load_n(&s->time->runs, __ATOMIC_RELAXED);
-	if (runs) rt_putf(t, " measured=%.2fus*%llu", (double)__atomic_load_n(&s->time->ns, __ATOMIC_RELAXED) / 1e3 / (double)runs, (unsigned long long)runs);
+	if (runs)
+		rt_putf(t, " measured=%.2fus*%llu", (double)__atomic_load_n(&s->time->ns, __ATOMIC_RELAXED) / 1e3 / (double)runs,
+		        (unsigned long long)runs);
 }

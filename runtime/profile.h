@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* profile: the time of each step of a plan, and ranges for NVIDIA's profilers; only in contexts with .profile. */
 #ifndef TJ_RUNTIME_PROFILE_H
 #define TJ_RUNTIME_PROFILE_H

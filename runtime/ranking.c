@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* ranking: the algorithm of a product. cuBLASLt's heuristic ranks its algorithms for a shape, a layout and an alignment. The first one, or
- * the one that tuning.c found to be the fastest, is kept under the key of the product and its epilogue: equal ones of other plans do not ask
- * again. */
+ * the one that tuning.c found to be the fastest, is kept under the key of the product and its epilogue: equal ones of other plans do not
+ * ask again. */
 #include "runtime/cublas.h"
 
 #include <stdio.h>
@@ -16,7 +17,10 @@ enum { SPLIT_NONE = 0, SPLIT_IN_PLACE = 1, SPLIT_COMPUTE = 2, SPLIT_OUTPUT = 4 }
 enum { CONFIG_ID = 0, CONFIG_TILE = 1, CONFIG_SPLIT = 2, CONFIG_STAGES = 6 };
 
 static int type_of(int64_t t) { return t == TJ_F64 ? R_64F : t == TJ_F16 ? R_16F : t == TJ_BF16 ? R_16BF : R_32F; }
-static int compute_of(const rt_lt_key *k) { return k->dtype == TJ_F64 ? COMPUTE_64F : k->dtype == TJ_F32 && k->tf32 ? COMPUTE_32F_FAST_TF32 : COMPUTE_32F; }
+static int compute_of(const rt_lt_key *k)
+{
+	return k->dtype == TJ_F64 ? COMPUTE_64F : k->dtype == TJ_F32 && k->tf32 ? COMPUTE_32F_FAST_TF32 : COMPUTE_32F;
+}
 
 static uint32_t splits_of(const rt_lt_key *k)
 {
@@ -34,7 +38,10 @@ static int make_layout(const rt_lt *lt, void **layout, const rt_lt_key *k, int64
 	return e ? e : lt->cublasLtMatrixLayoutSetAttribute(*layout, LAYOUT_BATCH_OFFSET, &step, sizeof step);
 }
 
-int rt_lt_set_bias(const rt_lt_call *x, const void *bias) { return x->lt->cublasLtMatmulDescSetAttribute(x->product, PRODUCT_BIAS, &bias, sizeof bias); }
+int rt_lt_set_bias(const rt_lt_call *x, const void *bias)
+{
+	return x->lt->cublasLtMatmulDescSetAttribute(x->product, PRODUCT_BIAS, &bias, sizeof bias);
+}
 
 /* The heuristic takes the alignment of the bias from its address, and does not read there. So the address that it gets is the alignment. */
 static int set_epilogue(const rt_lt *lt, rt_lt_call *x)
@@ -69,7 +76,9 @@ static int ask(const rt_lt *lt, void *handle, rt_lt_call *x)
 	e = lt->cublasLtMatmulPreferenceSetAttribute(want, WANT_WORKSPACE, &workspace, sizeof workspace);
 	if (!e) e = lt->cublasLtMatmulPreferenceSetAttribute(want, WANT_REDUCTION, &splits, sizeof splits);
 	for (int i = 0; i < 4 && !e; i++) e = lt->cublasLtMatmulPreferenceSetAttribute(want, WANT_ALIGN_A + i, &align[i], sizeof align[i]);
-	if (!e) e = lt->cublasLtMatmulAlgoGetHeuristic(handle, x->product, x->a, x->b, x->c, x->c, want, k->tries > 1 ? (int)k->tries : 1, x->option, &found);
+	if (!e)
+		e = lt->cublasLtMatmulAlgoGetHeuristic(handle, x->product, x->a, x->b, x->c, x->c, want, k->tries > 1 ? (int)k->tries : 1,
+		                                       x->option, &found);
 	lt->cublasLtMatmulPreferenceDestroy(want);
 	for (int i = 0; i < found && !e; i++) /* those that can be used move to the front */
 		if (!x->option[i].state) x->option[x->noption++] = x->option[i];
@@ -115,8 +124,8 @@ static void describe_choice(rt_lt_call *x)
 {
 	const rt_lt *lt = x->lt;
 	const int v = (int)x->key.version, split = setting(lt, x, CONFIG_SPLIT); /* 130100: 13.1.0 */
-	int n = snprintf(x->text, sizeof x->text, LIBRARY " %d.%d.%d, algorithm %d, tile %d, stages %d", v / 10000, v / 100 % 100, v % 100, setting(lt, x, CONFIG_ID),
-	                 setting(lt, x, CONFIG_TILE), setting(lt, x, CONFIG_STAGES));
+	int n = snprintf(x->text, sizeof x->text, LIBRARY " %d.%d.%d, algorithm %d, tile %d, stages %d", v / 10000, v / 100 % 100, v % 100,
+	                 setting(lt, x, CONFIG_ID), setting(lt, x, CONFIG_TILE), setting(lt, x, CONFIG_STAGES));
 	if (split > 1) n += snprintf(x->text + n, sizeof x->text - (size_t)n, ", k in %d parts", split);
 	if (x->key.epilogue) snprintf(x->text + n, sizeof x->text - (size_t)n, ", with %s", name_of(x->key.epilogue));
 }
@@ -168,7 +177,9 @@ void rt_lt_choose(rt_lt_call *x, int option, double us, double first_us)
 	x->choice = x->option[option];
 	describe_choice(x);
 	const size_t n = strlen(x->text);
-	if (us > 0 && first_us > 0) snprintf(x->text + n, sizeof x->text - n, " (the fastest of %d that were timed: %.1f us; the heuristic's first: %.1f us)", x->noption, us, first_us);
+	if (us > 0 && first_us > 0)
+		snprintf(x->text + n, sizeof x->text - n, " (the fastest of %d that were timed: %.1f us; the heuristic's first: %.1f us)",
+		         x->noption, us, first_us);
 	x->noption = 1;
 	keep(x, 0);
 }
@@ -177,8 +188,12 @@ void rt_lt_weigh(rt_lt_call *x, double us, double apart_us)
 {
 	const size_t n = strlen(x->text);
 	const bool apart = apart_us >= 0 && (us < 0 || apart_us < us);
-	if (apart && us < 0) snprintf(x->text, sizeof x->text, "a kernel of its own computes %s: cuBLASLt refuses the call with it", name_of(x->key.epilogue));
-	else if (apart) snprintf(x->text, sizeof x->text, "a kernel of its own computes %s: product and kernel took %.1f us, one call %.1f us", name_of(x->key.epilogue), apart_us, us);
+	if (apart && us < 0)
+		snprintf(x->text, sizeof x->text, "a kernel of its own computes %s: cuBLASLt refuses the call with it",
+		         name_of(x->key.epilogue));
+	else if (apart)
+		snprintf(x->text, sizeof x->text, "a kernel of its own computes %s: product and kernel took %.1f us, one call %.1f us",
+		         name_of(x->key.epilogue), apart_us, us);
 	else if (apart_us >= 0) snprintf(x->text + n, sizeof x->text - n, "; one call took %.1f us, product and kernel %.1f us", us, apart_us);
 	x->why = apart ? x->text : NULL;
 	keep(x, apart ? RT_LT_NOT_SUPPORTED : 0);
@@ -187,8 +202,8 @@ void rt_lt_weigh(rt_lt_call *x, double us, double apart_us)
 static void refuse(rt_lt_call *x, int status)
 {
 	const int64_t e = x->key.epilogue;
-	snprintf(x->text, sizeof x->text, "%s%s%scuBLASLt has no algorithm for it: %s", e ? "a kernel of its own computes " : "", e ? name_of(e) : "", e ? ": " : "",
-	         x->lt->cublasLtGetStatusName(status));
+	snprintf(x->text, sizeof x->text, "%s%s%scuBLASLt has no algorithm for it: %s", e ? "a kernel of its own computes " : "",
+	         e ? name_of(e) : "", e ? ": " : "", x->lt->cublasLtGetStatusName(status));
 	x->why = x->text;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* settings: what a user allows products and other library calls to do. One word, so that it can be a part of keys; 0: the default. */
 #ifndef TJ_RUNTIME_SETTINGS_H
 #define TJ_RUNTIME_SETTINGS_H

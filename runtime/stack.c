@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* stack: how much of a thread's stack is free; functions on threads of their own, with a larger one. */
 #include "runtime/base.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* team: the one pool of threads. A region is one rt_team_run(): it cuts [0, n) into a share for each thread, and each share
  * into pieces. The caller works like the other threads. A thread that has finished its share takes pieces of other shares. So
  * a region can end before some threads have begun: its caller waits only for threads that are inside a piece.
@@ -31,7 +32,8 @@
 #define STACK_BYTES ((size_t)1 << 20) /* kernels need little, oneDNN some hundred KiB */
 #define PIECES 4              /* the least number of pieces per thread: others can take over when a thread loses its core */
 #define PIECES_MOST 32
-#define PIECE_NS 20e3         /* wanted time of a piece in long regions: row sums of 4096 x 4096 take 3 % less time in 64 pieces than in 8 */
+/* wanted time of a piece in long regions: row sums of 4096 x 4096 take 3 % less time in 64 pieces than in 8 */
+#define PIECE_NS 20e3
 
 /* Waiting, in nanoseconds. */
 #define SPIN_NS 200e3         /* an idle thread spins this long for the next region, then sleeps */
@@ -196,7 +198,8 @@ static void make_threads(rt_team *t, const rt_log_to *log)
 /* The child of a fork() has only the thread that forked: its first region makes new threads. */
 static void in_child(void)
 {
-	for (int i = 1; i < team.threads; i++) atomic_store(&team.seat[i].state, IDLE); /* all seats: another thread may have been creating threads */
+	for (int i = 1; i < team.threads; i++)
+		atomic_store(&team.seat[i].state, IDLE); /* all seats: another thread may have been creating threads */
 	team.workers = -1;
 	atomic_store(&team.rest_until, 0);
 	atomic_store(&team.taken, false);

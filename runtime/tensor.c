@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Handles, scopes, engine-owned tensors, the sticky error. */
 #include "runtime/tensor.h"
 #include "runtime/alloc.h"

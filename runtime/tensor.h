@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tensor: handles, numbers in their bits, scopes, the engine and a context's part of the runtime. */
 #ifndef TJ_RUNTIME_TENSOR_H
 #define TJ_RUNTIME_TENSOR_H
@@ -84,8 +85,9 @@ struct tj_tensor {
 	struct rt_engine *engine;
 	void *row_major;         /* rt_buffer with tj_data()'s copy of a tensor that is not row-major; NULL: none */
 };
-_Static_assert(sizeof(rt_head) == 8 && offsetof(rt_head, seq) == offsetof(tj_tensor, seq) && offsetof(rt_head, flags) == offsetof(tj_tensor, flags) &&
-               offsetof(tj_tensor, seg) == sizeof(rt_head), "an rt_head is the first word of a handle");
+_Static_assert(sizeof(rt_head) == 8 && offsetof(rt_head, seq) == offsetof(tj_tensor, seq) &&
+                       offsetof(rt_head, flags) == offsetof(tj_tensor, flags) && offsetof(tj_tensor, seg) == sizeof(rt_head),
+               "an rt_head is the first word of a handle");
 _Static_assert(sizeof(tj_tensor) == 64, "a handle is a cache line");
 
 /* A tensor of the engine: a cell or a retained tensor. */
@@ -180,7 +182,8 @@ void rt_recycle(rt_ctx *r); /* frees later_chunks for use */
 /* ---- engine-owned tensors ---- */
 rt_held *rt_held_new(rt_engine *e);           /* one reference; kind and contents unset */
 void rt_held_unref(rt_held *h, rt_allocator *here);
-/* Between keep and unkeep h is not used for another tensor when its last reference goes. rt_held_find(): a reference; false: there are none left. */
+/* Between keep and unkeep h is not used for another tensor when its last reference goes. rt_held_find(): a reference; false: there are none
+ * left. */
 void rt_held_keep(rt_held *h);
 void rt_held_unkeep(rt_held *h);
 bool rt_held_find(rt_held *h);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Growable strings, and floats as text. */
 #include "runtime/base.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* toolkit: opens libraries of the CUDA toolkit by name: first in the folder TJ_CUDA_PATH (a toolkit, or a folder that has the `nvidia` of
  * Python wheels), then where the system's loader looks. */
 #include "runtime/cuda.h"

@@ -1,5 +1,6 @@
-/* tuning: runs a product with each of the algorithms that cuBLASLt's heuristic ranks first, and takes the fastest. Clocks differ from run to
- * run, and so may the choice and the bits of the result: it is done only where a policy says so. */
+/* SPDX-License-Identifier: MIT */
+/* tuning: runs a product with each of the algorithms that cuBLASLt's heuristic ranks first, and takes the fastest. Clocks differ from run
+ * to run, and so may the choice and the bits of the result: it is done only where a policy says so. */
 #include "runtime/cublas.h"
 
 enum { ROUNDS = 3, RUNS = 4 }; /* the best of some rounds of some runs each */

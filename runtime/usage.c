@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* usage: counts the memory of each device, and limits it. */
 #include "runtime/device.h"
 #include "runtime/fork.h"
@@ -8,7 +9,8 @@ static struct { atomic_size_t used, peak, limit; atomic_ullong made; } usages[RT
 
 bool rt_usage_take(int device, size_t bytes)
 {
-	const size_t limit = atomic_load_explicit(&usages[device].limit, memory_order_relaxed), now = atomic_fetch_add(&usages[device].used, bytes) + bytes;
+	const size_t limit = atomic_load_explicit(&usages[device].limit, memory_order_relaxed),
+		     now = atomic_fetch_add(&usages[device].used, bytes) + bytes;
 	if (limit && now > limit) {
 		rt_usage_give(device, bytes);
 		return false;
@@ -23,12 +25,14 @@ void rt_usage_give(int device, size_t bytes) { atomic_fetch_sub(&usages[device].
 
 rt_usage rt_usage_of(int device)
 {
-	return (rt_usage){ atomic_load(&usages[device].used), atomic_load(&usages[device].peak), atomic_load(&usages[device].limit), atomic_load(&usages[device].made) };
+	return (rt_usage){ atomic_load(&usages[device].used), atomic_load(&usages[device].peak), atomic_load(&usages[device].limit),
+		           atomic_load(&usages[device].made) };
 }
 
 const char *rt_usage_hint(int device)
 {
-	if (device != RT_CPU && rt_fork_depth() != 1) return "a forked process cannot use a GPU that its parent has opened; open it in the child only, or use threads";
+	if (device != RT_CPU && rt_fork_depth() != 1)
+		return "a forked process cannot use a GPU that its parent has opened; open it in the child only, or use threads";
 	return atomic_load(&usages[device].limit) ? "tj_limit_memory() has set a limit on this device" : NULL;
 }
 

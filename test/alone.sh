@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # What the library needs, and what it says where there is no GPU.
 #   test/alone.sh build-folder
 build=$1 passed=0 failed=0

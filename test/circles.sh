@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Prints the files of a folder that call each other in a circle:  test/circles.sh build lower
 for c in "$2"/*.c; do
 	o=$1/${c%.c}.o

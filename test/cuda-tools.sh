@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Downloads the wheels of test/cuda-tools.txt (61 MiB) and unpacks them into a folder. Installs nothing: Python's packages stay as they are.
 #   test/cuda-tools.sh build/cuda-tools
 set -u

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* cuda_static: what the real NVRTC makes of every schedule of codegen_cuda, for several GPUs, checked without a GPU.
  *
  *   cuda_static [-q] [-v] tools [case...]      tools: the folder of `make cuda-tools`. -q: sm_90 only. -v: a line for each kernel
@@ -12,7 +13,8 @@
  *   read-only   no load past coherence (LDG.CONSTANT): an output may alias an input
  *   opcodes     each instruction is in a table of those that a kernel may have
  *   faults      the word for faults is set by kernels with fault sites, and by no other
- *   maths       no approximation, no flush of subnormals, no contraction: as many fmas as the text has, and those of IEEE divisions and roots
+ *   maths       no approximation, no flush of subnormals, no contraction: as many fmas as the text has, and those of IEEE divisions and
+ * roots
  *
  * Times are printed, and no rule looks at them. Each rule must first find a bug that was made for it (the table `bugs`). */
 #include "codegen_cuda/cu.h"
@@ -40,19 +42,26 @@ typedef struct kase {
 	const char *text;
 } kase;
 
-#define CHAIN(n, m)                                                                                                    \
-	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = mul $[" n "," m "] %0 %0\n%3 = add $[" n "," m "] %2 %1\n%4 = sub $[" n "," m "] %3 %0\nret %4\n"
+#define CHAIN(n, m) \
+	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = mul $[" n "," m "] %0 %0\n%3 = add $[" n "," m \
+	"] %2 %1\n%4 = sub $[" n "," m "] %3 %0\nret %4\n"
 #define GELU(n, m) "%0 = input $[" n "," m "] slot=0\n%1 = gelu $[" n "," m "] %0\nret %1\n"
 #define ROW(op, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = " op " $[" n "," m "] %0 axis=1\nret %1\n"
 #define COLUMN(op, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = " op " $[" n "," m "] %0 axis=0\nret %1\n"
-#define NORM(t, n, m)                                                                                                   \
-	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = input $[" m "] slot=2\n%3 = const " t "[] 0x1p-10\n%4 = layer_norm $[" n "," m "] %0 %1 %2 %3\nret %4\n"
+#define NORM(t, n, m) \
+	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = input $[" m "] slot=2\n%3 = const " t \
+	"[] 0x1p-10\n%4 = layer_norm $[" n "," m "] %0 %1 %2 %3\nret %4\n"
 #define RMS(t, n, m)                                                                                                    \
 	"%0 = input $[" n "," m "] slot=0\n%1 = input $[" m "] slot=1\n%2 = const " t "[] 0x1p-10\n%3 = rms_norm $[" n "," m "] %0 %1 %2\nret %3\n"
-#define REDUCE(op, to, out, axes, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = cast " to "[" n "," m "] %0 dtype=" to "\n%2 = " op " " to "[" out "] %1 keepdim=0 axes=" axes "\nret %2\n"
+#define REDUCE(op, to, out, axes, n, m) \
+	"%0 = input $[" n "," m "] slot=0\n%1 = cast " to "[" n "," m "] %0 dtype=" to "\n%2 = " op " " to "[" out \
+	"] %1 keepdim=0 axes=" axes "\nret %2\n"
 #define RANDOM(op) "%0 = num i64 slot=0\n%1 = num i64 slot=1\n%2 = " op " $[512,1024] %0 %1 dtype=$ shape=512,1024\nret %2\n"
-#define PRODUCT(b, m, k, n) "%0 = input $[" b m "," k "] slot=0\n%1 = input $[" b k "," n "] slot=1\n%2 = matmul $[" b m "," n "] %0 %1\nret %2\n"
-#define CONV(from, to, o, window) "%0 = input $[" from "] slot=0\n%1 = input $[" o "] slot=1\n%2 = conv $[" to "] %0 %1 groups=1 window=" window "\n%3 = relu $[" to "] %2\nret %3\n"
+#define PRODUCT(b, m, k, n) \
+	"%0 = input $[" b m "," k "] slot=0\n%1 = input $[" b k "," n "] slot=1\n%2 = matmul $[" b m "," n "] %0 %1\nret %2\n"
+#define CONV(from, to, o, window) \
+	"%0 = input $[" from "] slot=0\n%1 = input $[" o "] slot=1\n%2 = conv $[" to "] %0 %1 groups=1 window=" window "\n%3 = relu $[" to \
+	"] %2\nret %3\n"
 #define SUM(out, axes, n, m) "%0 = input $[" n "," m "] slot=0\n%1 = sum $[" out "] %0 keepdim=0 axes=" axes "\nret %1\n"
 
 static const kase cases[] = {
@@ -60,18 +69,30 @@ static const kase cases[] = {
 	{ "point_odd", "fdb", 0, 0, false, CHAIN("13", "33") },
 	{ "point_sizes", "fdbi", 16, 16, true, CHAIN("512", "1024") },
 	{ "point_heavy", "fdhb", 16, 16, false, GELU("512", "1024") },
-	{ "divide_root", "fd", 16, 16, false, "%0 = input $[512,1024] slot=0\n%1 = abs $[512,1024] %0\n%2 = sqrt $[512,1024] %1\n%3 = div $[512,1024] %0 %2\nret %3\n" },
-	{ "transpose", "fdblsu", 0, 0, false, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = input $[2000,1000] slot=1\n%3 = add $[2000,1000] %1 %2\nret %3\n" },
-	{ "transpose_sizes", "fb", 0, 0, true, "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = neg $[2000,1000] %1\nret %2\n" },
-	{ "cat", "fb", 0, 0, false, "%0 = input $[64,128] slot=0\n%1 = input $[64,256] slot=1\n%2 = neg $[64,128] %0\n%3 = cat $[64,384] %2 %1 axis=1\nret %3\n" },
-	{ "embedding", "fb", 0, 0, false, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = embedding $[64,128] %0 %1\n%3 = neg $[64,128] %2\nret %3\n" },
-	{ "gather", "fb", 0, 0, false, "%0 = input $[512,4096] slot=0\n%1 = input i64[512,64] slot=1\n%2 = gather $[512,64] %0 %1 axis=1\nret %2\n" },
-	{ "index_sizes", "f", 0, 0, true, "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = index_select $[64,128] %0 %1 axis=0\nret %2\n" },
-	{ "cross_entropy", "fb", 0, 0, false, "%0 = input $[512,4096] slot=0\n%1 = input i64[512] slot=1\n%2 = cross_entropy $[] %0 %1\nret %2\n" },
+	{ "divide_root", "fd", 16, 16, false,
+	  "%0 = input $[512,1024] slot=0\n%1 = abs $[512,1024] %0\n%2 = sqrt $[512,1024] %1\n%3 = div $[512,1024] %0 %2\nret %3\n" },
+	{ "transpose", "fdblsu", 0, 0, false,
+	  "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = input $[2000,1000] slot=1\n"
+	  "%3 = add $[2000,1000] %1 %2\nret %3\n" },
+	{ "transpose_sizes", "fb", 0, 0, true,
+	  "%0 = input $[1000,2000] slot=0\n%1 = transpose $[2000,1000] %0 a=0 b=1\n%2 = neg $[2000,1000] %1\nret %2\n" },
+	{ "cat", "fb", 0, 0, false,
+	  "%0 = input $[64,128] slot=0\n%1 = input $[64,256] slot=1\n%2 = neg $[64,128] %0\n%3 = cat $[64,384] %2 %1 axis=1\nret %3\n" },
+	{ "embedding", "fb", 0, 0, false,
+	  "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = embedding $[64,128] %0 %1\n%3 = neg $[64,128] %2\nret %3\n" },
+	{ "gather", "fb", 0, 0, false,
+	  "%0 = input $[512,4096] slot=0\n%1 = input i64[512,64] slot=1\n%2 = gather $[512,64] %0 %1 axis=1\nret %2\n" },
+	{ "index_sizes", "f", 0, 0, true,
+	  "%0 = input $[5000,128] slot=0\n%1 = input i64[64] slot=1\n%2 = index_select $[64,128] %0 %1 axis=0\nret %2\n" },
+	{ "cross_entropy", "fb", 0, 0, false,
+	  "%0 = input $[512,4096] slot=0\n%1 = input i64[512] slot=1\n%2 = cross_entropy $[] %0 %1\nret %2\n" },
 	{ "uniform", "fdhb", 0, 0, false, RANDOM("uniform") },
 	{ "normal", "fdhb", 0, 0, false, RANDOM("normal") },
-	{ "logic", "tscui", 16, 0, false, "%0 = input $[512,1024] slot=0\n%1 = input $[512,1024] slot=1\n%2 = lt bool[512,1024] %0 %1\n%3 = eq bool[512,1024] %0 %1\n%4 = logical_xor bool[512,1024] %2 %3\nret %4\n" },
-	{ "divide_integers", "iscu", 0, 0, false, "%0 = input $[512,1024] slot=0\n%1 = input $[512,1024] slot=1\n%2 = floor_divide $[512,1024] %0 %1\nret %2\n" },
+	{ "logic", "tscui", 16, 0, false,
+	  "%0 = input $[512,1024] slot=0\n%1 = input $[512,1024] slot=1\n%2 = lt bool[512,1024] %0 %1\n%3 = eq bool[512,1024] %0 %1\n"
+	  "%4 = logical_xor bool[512,1024] %2 %3\nret %4\n" },
+	{ "divide_integers", "iscu", 0, 0, false,
+	  "%0 = input $[512,1024] slot=0\n%1 = input $[512,1024] slot=1\n%2 = floor_divide $[512,1024] %0 %1\nret %2\n" },
 	{ "softmax_row_short", "fdhb", 16, 16, false, ROW("softmax", "4096", "128") },
 	{ "softmax_row", "fdhb", 16, 16, false, ROW("softmax", "4096", "1024") },
 	{ "softmax_row_odd", "fb", 0, 0, false, ROW("softmax", "100", "1001") },
@@ -92,7 +113,8 @@ static const kase cases[] = {
 	{ "any_row", "tuf", 0, 0, false, REDUCE("any", "bool", "512", "1", "512", "4096") },
 	{ "sum_column", "fdhb", 0, 0, false, SUM("4096", "0", "4096", "4096") },
 	{ "sum_column_few", "fd", 0, 0, false, SUM("64", "0", "65536", "64") },
-	{ "max_column_few", "fdi", 0, 0, false, "%0 = input $[65536,64] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=0\n%2 = get $[64] %1 i=0\n%3 = get i64[64] %1 i=1\nret %2 %3\n" },
+	{ "max_column_few", "fdi", 0, 0, false,
+	  "%0 = input $[65536,64] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=0\n%2 = get $[64] %1 i=0\n%3 = get i64[64] %1 i=1\nret %2 %3\n" },
 	{ "sum_column_sizes", "fd", 0, 0, true, SUM("64", "0", "65536", "64") },
 	{ "softmax_column", "fdb", 0, 0, false, COLUMN("softmax", "300", "4000") },
 	{ "argmin_column", "fi", 0, 0, false, "%0 = input $[1000,512] slot=0\n%1 = argmin i64[512] %0 keepdim=0 axis=0\nret %1\n" },
@@ -101,7 +123,9 @@ static const kase cases[] = {
 	{ "product_small", "fdb", 0, 0, false, PRODUCT("", "60", "700", "60") },
 	{ "product_few_rows", "fdbic", 0, 0, false, PRODUCT("", "16", "1024", "80000") },
 	{ "product_few_columns", "fdi", 0, 0, false, PRODUCT("", "80000", "1024", "16") },
-	{ "product_turned", "fdb", 0, 0, false, "%0 = input $[1000,1024] slot=0\n%1 = transpose $[1024,1000] %0 a=0 b=1\n%2 = input $[2048,1000] slot=1\n%3 = transpose $[1000,2048] %2 a=0 b=1\n%4 = matmul $[1024,2048] %1 %3\nret %4\n" },
+	{ "product_turned", "fdb", 0, 0, false,
+	  "%0 = input $[1000,1024] slot=0\n%1 = transpose $[1024,1000] %0 a=0 b=1\n%2 = input $[2048,1000] slot=1\n"
+	  "%3 = transpose $[1000,2048] %2 a=0 b=1\n%4 = matmul $[1024,2048] %1 %3\nret %4\n" },
 	{ "product_sizes", "fdbi", 0, 0, true, PRODUCT("", "1024", "1000", "2048") },
 	{ "conv", "fdbic", 0, 0, false, CONV("32,64,56,56", "32,128,28,28", "128,64,3,3", "2,2,1,1,1,1,1,1") },
 	{ "conv_sizes", "fb", 0, 0, true, CONV("32,64,56,56", "32,128,28,28", "128,64,3,3", "2,2,1,1,1,1,1,1") },
@@ -311,7 +335,15 @@ static void read_resources(const char *cubin, const char *kernel, found *f)
 enum { FILE_OF_REGISTERS = 65536, REGISTERS_A_STEP = 8, FLUSHES_OF_ROOT = 3 };
 
 /* The fused multiply-adds of NVIDIA's divisions and roots, without those behind a branch. FMA32_*64: f32 instructions of the f64 one. */
-enum { FMA_DIVISION32 = 5, FMA_RECIPROCAL32 = 2, FMA_ROOT32 = 2, FMA_DIVISION64 = 7, FMA_RECIPROCAL64 = 5, FMA_ROOT64 = 5, FMA32_DIVISION64 = 1 };
+enum {
+	FMA_DIVISION32 = 5,
+	FMA_RECIPROCAL32 = 2,
+	FMA_ROOT32 = 2,
+	FMA_DIVISION64 = 7,
+	FMA_RECIPROCAL64 = 5,
+	FMA_ROOT64 = 5,
+	FMA32_DIVISION64 = 1
+};
 
 /* Each approximate reciprocal is of a division, of 1 / x, or of a division of integers, which has no fma. */
 static bool is_divisions(int extra, int reciprocals, int division, int reciprocal)
@@ -348,12 +380,15 @@ static const char *verdict(const wanted *w, const found *f, int load, int store)
 	RULE((unsigned)each * w->threads > FILE_OF_REGISTERS, "registers: %d of each of %u threads", f->registers, w->threads);
 	RULE(w->shared > w->most, "shared: %zu bytes of a block, it may ask for %zu", w->shared, w->most);
 	RULE(f->bytes != (int)w->words * 8, "arguments: %d bytes, the host packs %u words", f->bytes, w->words);
-	RULE(f->parameters != 1 || f->size != f->bytes, "arguments: %d parameters, that at offset 0 has %d bytes of %d", f->parameters, f->size, f->bytes);
-	RULE((f->swaps > 0) != w->faults, "faults: %d writes of the word, the kernel has %s", f->swaps, w->faults ? "fault sites" : "no fault site");
+	RULE(f->parameters != 1 || f->size != f->bytes, "arguments: %d parameters, that at offset 0 has %d bytes of %d", f->parameters,
+	     f->size, f->bytes);
+	RULE((f->swaps > 0) != w->faults, "faults: %d writes of the word, the kernel has %s", f->swaps,
+	     w->faults ? "fault sites" : "no fault site");
 	RULE(f->load < load || f->store < store, "wide: loads of %d bytes, stores of %d; %d and %d are promised", f->load, f->store, load, store);
 	RULE(f->constant, "read-only: %d loads past coherence: %s", f->constant, f->example);
 	RULE(f->approximate, "maths: %d approximations: %s", f->approximate, f->example);
-	RULE(f->flush > (w->roots ? (f->roots32 + f->roots64) * FLUSHES_OF_ROOT : 0), "maths: %d instructions flush subnormals: %s", f->flush, f->example);
+	RULE(f->flush > (w->roots ? (f->roots32 + f->roots64) * FLUSHES_OF_ROOT : 0), "maths: %d instructions flush subnormals: %s",
+	     f->flush, f->example);
 	RULE(!w->divides && f->reciprocals32 + f->reciprocals64 + f->roots32 + f->roots64, "maths: approximate reciprocals without a division");
 	RULE(fused32(w, f), "maths: %d fused multiply-adds, the text has %d", f->fma32, w->fma32);
 	RULE(fused64(w, f), "maths: %d fused multiply-adds of f64, the text has %d", f->fma64, w->fma64);
@@ -368,8 +403,8 @@ static void report(const char *name, const wanted *w, const found *f, const kase
 	if (*why) failed++, printf("\nFAIL %s %s: %s\n", name, w->name, why);
 	else passed++;
 	if (verbose)
-		printf("\n%-36s %-10s %3d registers, load %2d, store %2d, fma %3d of %2d, %3d of %2d", name, w->name, f->registers, f->load, f->store, f->fma32, w->fma32, f->fma64,
-		       w->fma64);
+		printf("\n%-36s %-10s %3d registers, load %2d, store %2d, fma %3d of %2d, %3d of %2d", name, w->name, f->registers, f->load,
+		       f->store, f->fma32, w->fma32, f->fma64, w->fma64);
 }
 
 /* ---- a program ---- */
@@ -514,13 +549,15 @@ static void run(const kase *k, const char *dtype, size_t gpu)
 #define CUMULATE "x y n inner chunk shift chunks count phase per_inner per_chunks per_rest units"
 enum { MOST_AXES = TJ_MAX_RANK - 1, PLAIN_SHARED = 48 << 10 }; /* PLAIN_SHARED: bytes of shared memory that any launch may ask for */
 static const struct written {
-	const char *name, *dtypes, *members; /* dtypes as in a case; members of the argument in the order of the host's words; of scatter_add put_axes() has others behind them */
+	const char *name, *dtypes, *members; /* dtypes as in a case; members of the argument in the order of the host's words; of
+	                                        scatter_add put_axes() has others behind them */
 	ir_op op;
 	int which;
 	bool staged;
 	int fma;                             /* fused multiply-adds of floats */
 } written[] = {
-	{ "scatter_add", "fdilscut", "base index src out n size slots shift shared tiles base_step index_step src_step out_step naxis", IR_scatter_add, 0, false, 0 },
+	{ "scatter_add", "fdilscut", "base index src out n size slots shift shared tiles base_step index_step src_step out_step naxis",
+	  IR_scatter_add, 0, false, 0 },
 	{ "cumsum", "fdl", CUMULATE, IR_cumsum, 0, false, 0 },
 	{ "cumsum_staged", "fdl", CUMULATE, IR_cumsum, 0, true, 0 },
 	{ "cumprod_staged", "fdl", CUMULATE, IR_cumprod, 0, true, 0 },
@@ -529,8 +566,12 @@ static const struct written {
 	{ "recurrence", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, false, 8 },
 	{ "recurrence_staged", "fdlisc", "a " CUMULATE, IR_linear_recurrence, 0, true, 4 },
 	{ "searchsorted", "fdhblisct", "sorted values out n m own right count units", IR_searchsorted, 0, false, 0 },
-	{ "sort", "fdhblisct", "x y work n k inner lines down pieces shift width runs kept length stride from to per_inner per_runs per_piece units", IR_sort, 0, false, 0 },
-	{ "argsort", "fl", "x y work n k inner lines down pieces shift width runs kept length stride from to per_inner per_runs per_piece units", IR_sort, 1, false, 0 },
+	{ "sort", "fdhblisct",
+	  "x y work n k inner lines down pieces shift width runs kept length stride from to per_inner per_runs per_piece units", IR_sort, 0,
+	  false, 0 },
+	{ "argsort", "fl",
+	  "x y work n k inner lines down pieces shift width runs kept length stride from to per_inner per_runs per_piece units", IR_sort, 1,
+	  false, 0 },
 };
 
 static cu_written put_written(const struct written *k, tj_dtype t, rt_text *out)
@@ -580,7 +621,12 @@ static void run_written(const struct written *k, const char *dtype, size_t gpu)
 	snprintf(name, sizeof name, "%s %s sm_%d", k->name, dtype, archs[gpu]);
 	snprintf(path, sizeof path, "%s/%s.%s.sm_%d.cubin", folder, k->name, dtype, archs[gpu]);
 	const cu_written x = put_written(k, t, &text);
-	wanted w = { .words = x.operands + x.words + (x.faults ? 3 : 1), .threads = x.threads, .shared = x.own * x.units, .most = PLAIN_SHARED, .divides = true, .faults = x.faults };
+	wanted w = { .words = x.operands + x.words + (x.faults ? 3 : 1),
+		     .threads = x.threads,
+		     .shared = x.own * x.units,
+		     .most = PLAIN_SHARED,
+		     .divides = true,
+		     .faults = x.faults };
 	snprintf(w.name, sizeof w.name, "%s", x.name);
 	if (t == TJ_F32) w.fma32 = k->fma;
 	if (t == TJ_F64) w.fma64 = k->fma;
@@ -606,12 +652,16 @@ static void run_all_written(const struct written *k)
 }
 
 /* ---- bugs that the rules must find ---- */
-#define KERNEL(body)                                                                                                    \
-	"struct arguments { float *a, *b; };\nextern \"C\" __global__ void __launch_bounds__(256) k(const __grid_constant__ arguments s) {\nfloat *a = s.a, *b = s.b;\n" body "\n}\n"
+#define KERNEL(body) \
+	"struct arguments { float *a, *b; };\nextern \"C\" __global__ void __launch_bounds__(256) k(const __grid_constant__ arguments s) {\nfloat *a = s.a, *b = s.b;\n" body \
+	"\n}\n"
 #define ASKS .name = "k", .words = 2, .threads = 256, .most = 1
 typedef struct bug { const char *rule, *text; wanted w; int wide; } bug;
 static const bug bugs[] = {
-	{ "memory", KERNEL("float x[64]; for (int i = 0; i < 64; i++) x[(int)a[i] & 63] = a[i]; a[0] = x[threadIdx.x & 63];"), { ASKS }, 0 },
+	{ "memory",
+	  KERNEL("float x[64]; for (int i = 0; i < 64; i++) x[(int)a[i] & 63] = a[i]; a[0] = x[threadIdx.x & 63];"),
+	  { ASKS },
+	  0 },
 	{ "arguments: 16 bytes", KERNEL("a[0] = 1;"), { .name = "k", .words = 3, .threads = 256, .most = 1 }, 0 },
 	{ "arguments: 2 parameters", "extern \"C\" __global__ void k(float *a, float *b) { a[0] = b[1]; }", { ASKS }, 0 },
 	{ "registers", KERNEL("a[0] = 1;"), { .name = "k", .words = 2, .threads = 1 << 14, .most = 1 }, 0 },
@@ -621,8 +671,14 @@ static const bug bugs[] = {
 	{ "wide", KERNEL("a[threadIdx.x] = a[threadIdx.x + 1];"), { ASKS }, 16 },
 	{ "read-only", KERNEL("float x; asm(\"ld.global.nc.f32 %0, [%1];\" : \"=f\"(x) : \"l\"(b)); a[threadIdx.x] = x;"), { ASKS }, 0 },
 	{ "opcodes: no kernel may have RED", KERNEL("atomicAdd((unsigned *)a + threadIdx.x, 1u);"), { ASKS }, 0 },
-	{ "opcodes: no kernel may have ATOMG.E.ADD", KERNEL("((int *)b)[threadIdx.x] = atomicAdd((int *)a + threadIdx.x, 1);"), { ASKS }, 0 },
-	{ "opcodes: no kernel may have CALL", "__device__ __noinline__ float g(float x) { return x * x; }\n" KERNEL("a[0] = g(a[1]) + g(a[2]);"), { ASKS }, 0 },
+	{ "opcodes: no kernel may have ATOMG.E.ADD",
+	  KERNEL("((int *)b)[threadIdx.x] = atomicAdd((int *)a + threadIdx.x, 1);"),
+	  { ASKS },
+	  0 },
+	{ "opcodes: no kernel may have CALL",
+	  "__device__ __noinline__ float g(float x) { return x * x; }\n" KERNEL("a[0] = g(a[1]) + g(a[2]);"),
+	  { ASKS },
+	  0 },
 	{ "opcodes: no kernel may have HMUL2", KERNEL("asm(\"mul.f16 %0, %0, %0;\" : \"+h\"(((short *)a)[0]));"), { ASKS }, 0 },
 	{ "opcodes: no kernel may have HFMA2", KERNEL("asm(\"fma.rn.f16 %0, %0, %0, %0;\" : \"+h\"(((short *)a)[0]));"), { ASKS }, 0 },
 	{ "opcodes: no kernel may have HADD2", KERNEL("asm(\"add.f16 %0, %0, %0;\" : \"+h\"(((short *)a)[0]));"), { ASKS }, 0 },
@@ -632,7 +688,10 @@ static const bug bugs[] = {
 	{ "maths: 1 fused", KERNEL("a[0] = fmaf(a[1], a[2], a[3]);"), { ASKS }, 0 },
 	{ "maths: 2 fused", KERNEL("a[0] = fmaf(a[1], a[2], a[3]); a[4] = fmaf(a[5], a[6], a[7]);"), { ASKS, .fma32 = 1 }, 0 },
 	{ "maths: 6 fused", KERNEL("a[0] = a[1] / a[2]; a[4] = fmaf(a[5], a[6], a[7]);"), { ASKS, .divides = true }, 0 },
-	{ "maths: 8 fused multiply-adds of f64", KERNEL("double *d = (double *)a; d[0] = d[1] / d[2]; d[4] = fma(d[5], d[6], d[7]);"), { ASKS, .divides = true }, 0 },
+	{ "maths: 8 fused multiply-adds of f64",
+	  KERNEL("double *d = (double *)a; d[0] = d[1] / d[2]; d[4] = fma(d[5], d[6], d[7]);"),
+	  { ASKS, .divides = true },
+	  0 },
 };
 
 /* Members in another order than the host's words must not compile. */
@@ -674,7 +733,8 @@ int main(int n, char **arg)
 	if (i == n) return fprintf(stderr, "usage: cuda_static [-q] [-v] tools [case...]\n"), 2;
 	tools = arg[i++];
 	snprintf(path, sizeof path, "%s/nvidia/cu13/bin/nvdisasm", tools);
-	if (access(path, X_OK) != 0) return printf("SKIP cuda_static: no NVRTC in %s: run `make cuda-tools`\n0 passed, 0 failed, 1 skipped\n", tools), 0;
+	if (access(path, X_OK) != 0)
+		return printf("SKIP cuda_static: no NVRTC in %s: run `make cuda-tools`\n0 passed, 0 failed, 1 skipped\n", tools), 0;
 	setenv("TJ_CUDA_PATH", tools, 1);
 	snprintf(path, sizeof path, "%s-out", tools);
 	mkdir(folder = path, 0777);

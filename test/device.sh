@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The first hour with a GPU, in at most eight minutes: a ladder of tests, which stops at the first broken rung, and the benchmarks. In the
 # tree of `make pack`:
 #   test/device.sh [-f] [-t seconds] [-o file]     -f: small, for the CUDA that runs on the CPU (test/fake)     -t: for all rungs (480)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Makes C of the examples of include/tj.h:  awk -f test/doc.awk include/tj.h >doc.inc
 # An example is the comment of a macro line, "tj_sqrt([4., 9.]) = [2., 3.]": a call, and its results. The call is C, but for tensors in brackets.
 # "&i" receives a further result, `out` all of them. Each function from the list of ops on must have one, or "no example: why".

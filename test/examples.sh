@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Runs the examples NAME (default: all with a .out file) and compares their output with test/examples/NAME.out:  test/examples.sh [-w] folder [NAME...]
 set -u
 write=

@@ -1,18 +1,21 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz: runs random valid graphs on every executor, and compares the results with the evaluator, bit for bit.
  *
- *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-own] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-layers] [-rare] [-counts] [-dry] [-o folder] [-v]
+ *   fuzz [-n graphs] [-s seed] [-w 512|256|128|all|rotate] [-d device] [-own] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes]
+ * [-layers] [-rare] [-counts] [-dry] [-o folder] [-v]
  *
  * A graph has 1 to 40 ops (ten on average), inputs of ranks 0 to 6 and any layout, special values, run-time numbers. Several
  * graphs share one compile. Executors: the plan of the evaluator; LLVM at each width (rotate: at one width, another for each
  * compile), in one thread, and with the team and outputs that overwrite externals; LLVM without fusion. -off: LLVM without one
  * pass, or without each pass in turn. -figures: lowers for CPUs with other limits and figures. -modes: some nodes are fast; values
- * that depend on none of them are compared. -own: kernels compute the products of floats on a GPU, too. -grad: gradients are outputs, also of loops (fuzz_loops.c). -sizes: runs each graph at several sizes, which share code. -api: random programs
- * with cells, branches and ops outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size; with -grad, they ask for
- * gradients across values that C has read (fuzz_reads.c).
+ * that depend on none of them are compared. -own: kernels compute the products of floats on a GPU, too. -grad: gradients are outputs, also
+ * of loops (fuzz_loops.c). -sizes: runs each graph at several sizes, which share code. -api: random programs with cells, branches and ops
+ * outside of compiled functions instead (fuzz_api.c); with -sizes, their calls differ in size; with -grad, they ask for gradients across
+ * values that C has read (fuzz_reads.c).
  *
  * -layers: random programs of the functions that are made of ops instead (fuzz_layers.c); with -grad, with gradients.
- * -rare: most inputs of a graph are i8, or i16. -counts: prints how often each op had each dtype, and which of these pairs came up less than 100 times in 100,000 graphs
- * (fuzz_counts.c). -dry: only makes the graphs and counts them: 2,000 a second.
+ * -rare: most inputs of a graph are i8, or i16. -counts: prints how often each op had each dtype, and which of these pairs came up less
+ * than 100 times in 100,000 graphs (fuzz_counts.c). -dry: only makes the graphs and counts them: 2,000 a second.
  *
  * Prints counts of what was run; a long run fails when they are not as expected. A failing graph is reduced to a few nodes
  * of small sizes, and written to a folder as a golden without expectations. `fuzz -n 1 -s SEED` runs it again. */
@@ -147,10 +150,12 @@ static void many_alike(gen *G)
 	}
 }
 
-/* -grad: a small network. Its gradient reads late, behind products, what was computed early: kernels compute such values again, or store them again. */
+/* -grad: a small network. Its gradient reads late, behind products, what was computed early: kernels compute such values again, or store
+ * them again. */
 static void layers(gen *G)
 {
-	static const ir_op points[] = { IR_tanh, IR_sigmoid, IR_gelu, IR_relu, IR_erf, IR_silu, IR_square, IR_sin, IR_softplus, IR_abs }, joins[] = { IR_mul, IR_add, IR_sub, IR_maximum };
+	static const ir_op points[] = { IR_tanh, IR_sigmoid, IR_gelu, IR_relu, IR_erf, IR_silu, IR_square, IR_sin, IR_softplus, IR_abs },
+			   joins[] = { IR_mul, IR_add, IR_sub, IR_maximum };
 	static const tj_dtype types[] = { TJ_F32, TJ_F32, TJ_F32, TJ_F64, TJ_BF16, TJ_F16 };
 	const tj_dtype t = types[gen_below(G, RT_COUNT(types))];
 	const int64_t x[2] = { 1 + gen_below(G, 40), 2 + gen_below(G, 20) }, w[2] = { x[1], x[1] };
@@ -158,7 +163,8 @@ static void layers(gen *G)
 	for (int k = 2 + (int)gen_below(G, 4); k > 0 && h != IR_NONE && weight != IR_NONE; k--) {
 		h = gen_join(G, IR_matmul, h, weight);
 		for (int i = (int)gen_below(G, 3); i > 0 && h != IR_NONE; i--) h = gen_op(G, points[gen_below(G, RT_COUNT(points))], h);
-		if (h != IR_NONE && gen_chance(G, 40)) h = gen_join(G, joins[gen_below(G, RT_COUNT(joins))], h, gen_chance(G, 70) ? was : gen_number(G, false, false));
+		if (h != IR_NONE && gen_chance(G, 40))
+			h = gen_join(G, joins[gen_below(G, RT_COUNT(joins))], h, gen_chance(G, 70) ? was : gen_number(G, false, false));
 		if (h != IR_NONE && gen_chance(G, 15)) gen_op(G, IR_slice, h); /* a part is an output */
 		if (gen_chance(G, 40)) was = h;
 		if (gen_chance(G, 30)) weight = gen_input(G, t, 2, w, GEN_PLAIN, 0, 0);
@@ -173,7 +179,9 @@ static void differentiate(gen *G, uint32_t out, uint32_t slot)
 	rt_vec(ir_ref) wrt = { 0 };
 	ir_ref y = IR_NONE;
 	for (ir_ref r = 0; r < g->node.n; r++)
-		if (ir_at(g, r)->op == IR_input && ir_attr(g, ir_at(g, r))[0] >= slot && rt_is_float((tj_dtype)ir_at(g, r)->dtype) && !rt_push(&wrt, r)) abort();
+		if (ir_at(g, r)->op == IR_input && ir_attr(g, ir_at(g, r))[0] >= slot && rt_is_float((tj_dtype)ir_at(g, r)->dtype) &&
+		    !rt_push(&wrt, r))
+			abort();
 	for (uint32_t i = out; i < g->out.n; i++) {
 		ir_ref r = g->out.v[i];
 		if (!rt_is_float((tj_dtype)ir_at(g, r)->dtype)) continue;
@@ -608,7 +616,9 @@ static void cut_operands(gen *G, uint64_t seed, char *why, size_t size)
 {
 	for (ir_ref r = G->g->node.n; r-- > 0;) {
 		ir_graph to, *was = G->g;
-		if (r >= was->node.n || (ir_at(was, r)->op >= IR_OPS && ir_at(was, r)->op != IR_get) || ir_at(was, r)->weak || ir_is_tuple(ir_at(was, r))) continue;
+		if (r >= was->node.n || (ir_at(was, r)->op >= IR_OPS && ir_at(was, r)->op != IR_get) || ir_at(was, r)->weak ||
+		    ir_is_tuple(ir_at(was, r)))
+			continue;
 		bool is_out = false, *live = calloc(was->node.n, sizeof *live);
 		if (!live) abort();
 		for (uint32_t i = 0; i < was->out.n; i++) is_out |= was->out.v[i] == r;
@@ -659,7 +669,8 @@ static void write_found(const gen *G, const char *name, uint64_t seed, const cha
 {
 	rt_text t = { 0 };
 	char path[512];
-	rt_putf(&t, "# run: decomp,kernels\n# fuzz%s%s%s%s -n 1 -s %llu\n# ", fuzz_opt.figures ? " -figures" : "", fuzz_opt.modes ? " -modes" : "", fuzz_opt.rare ? " -rare" : "", fuzz_opt.grad ? " -grad" : "", (unsigned long long)seed);
+	rt_putf(&t, "# run: decomp,kernels\n# fuzz%s%s%s%s -n 1 -s %llu\n# ", fuzz_opt.figures ? " -figures" : "",
+	        fuzz_opt.modes ? " -modes" : "", fuzz_opt.rare ? " -rare" : "", fuzz_opt.grad ? " -grad" : "", (unsigned long long)seed);
 	for (const char *s = why; *s; s++) rt_putf(&t, *s == '\n' ? "\n# " : "%c", *s);
 	rt_puts(&t, "\n");
 	ir_print(G->g, &t);
@@ -867,7 +878,11 @@ static void start(fuzz_child *pool, uint64_t seed, int n, totals *t)
 			if (pool[i].pid) continue;
 			pool[i] = (fuzz_child){ .fd = open_result(), .seed = seed, .n = n };
 			fflush(stdout);
-			if (!(pool[i].pid = fork())) (fuzz_opt.layers ? fuzz_layers_batch : fuzz_opt.api ? (fuzz_opt.grad ? fuzz_reads_batch : fuzz_api_batch) : fuzz_opt.sizes ? run_sizes : run_batch)(seed, n, pool[i].fd);
+			if (!(pool[i].pid = fork()))
+				(fuzz_opt.layers  ? fuzz_layers_batch
+				 : fuzz_opt.api   ? (fuzz_opt.grad ? fuzz_reads_batch : fuzz_api_batch)
+				 : fuzz_opt.sizes ? run_sizes
+				                  : run_batch)(seed, n, pool[i].fd);
 			return;
 		}
 		finish_one(pool, t);
@@ -891,16 +906,19 @@ static int check_mix(const fuzz_mix *m)
 	const char *const *names;
 	const uint64_t *fired;
 	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
-	const uint64_t often = (uint64_t)fuzz_opt.n / 50, share = (uint64_t)fuzz_opt.n * 8 / (3 * IR_OPS); /* share: a third of an even one, of 8 ops a graph */
+	const uint64_t often = (uint64_t)fuzz_opt.n / 50,
+		       share = (uint64_t)fuzz_opt.n * 8 / (3 * IR_OPS); /* share: a third of an even one, of 8 ops a graph */
 	int n = ir_fold_rules(&names, &fired), bad = 0;
 	if (fuzz_opt.n < HELD_FROM || fuzz_opt.api || fuzz_opt.sizes || fuzz_opt.rare || fuzz_opt.dry) return 0;
 #define HOLD(ok, ...) \
 	if (!(ok)) printf("FAIL the mix: "), printf(__VA_ARGS__), printf("\n"), bad++
-	for (int i = 0; i < IR_OPS; i++) HOLD(!usable((ir_op)i) || m->op[i] >= share, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
+	for (int i = 0; i < IR_OPS; i++)
+		HOLD(!usable((ir_op)i) || m->op[i] >= share, "%s ran %llu times", ir_ops[i].name, (unsigned long long)m->op[i]);
 	for (int i = 0; i < n && i < FUZZ_RULES; i++) /* test_ir tests the rules that need two devices */
 		HOLD(m->rule[i] || !strncmp(names[i], "to_", 3), "the rule %s never fired", names[i]);
 	for (int i = 0; i < FUZZ_GROUPS; i++) HOLD(m->group[i] >= often, "%llu kernels of kind %d", (unsigned long long)m->group[i], i);
-	HOLD(!fuzz_opt.grad || fuzz_opt.device || m->again >= (uint64_t)fuzz_opt.n / 20, "%llu kernels compute values again", (unsigned long long)m->again);
+	HOLD(!fuzz_opt.grad || fuzz_opt.device || m->again >= (uint64_t)fuzz_opt.n / 20, "%llu kernels compute values again",
+	     (unsigned long long)m->again);
 	HOLD((double)m->steps / g >= 8, "%.1f ops a graph", (double)m->steps / g);
 	HOLD((double)m->odd / in > 0.25, "few odd layouts");
 	HOLD((double)m->special / in > 0.2, "few special values");
@@ -916,16 +934,24 @@ static void print_mix(const fuzz_mix *m)
 	const uint64_t *fired;
 	int n = ir_fold_rules(&names, &fired), least = IR_add, col = 0;
 	if (fuzz_opt.api && fuzz_opt.grad) {
-		printf("mix: %llu programs, %.1f steps each, %llu requests for gradients; %llu calls, %llu of them refused; %llu values read by C, %llu times control flow in the graph, %llu cells assigned, %llu calls skipped the body, %llu audited\n", (unsigned long long)m->graphs,
-		       (double)m->steps / (m->graphs ? (double)m->graphs : 1), (unsigned long long)m->varied, (unsigned long long)m->calls, (unsigned long long)m->sized, (unsigned long long)m->branches, (unsigned long long)m->flows, (unsigned long long)m->assigns, (unsigned long long)m->direct, (unsigned long long)m->audits);
+		printf("mix: %llu programs, %.1f steps each, %llu requests for gradients; %llu calls, %llu of them refused; %llu values read by C, "
+		       "%llu times control flow in the graph, %llu cells assigned, %llu calls skipped the body, %llu audited\n",
+		       (unsigned long long)m->graphs, (double)m->steps / (m->graphs ? (double)m->graphs : 1), (unsigned long long)m->varied,
+		       (unsigned long long)m->calls, (unsigned long long)m->sized, (unsigned long long)m->branches,
+		       (unsigned long long)m->flows, (unsigned long long)m->assigns, (unsigned long long)m->direct,
+		       (unsigned long long)m->audits);
 		return;
 	}
 	double g = m->graphs ? (double)m->graphs : 1, in = m->inputs ? (double)m->inputs : 1;
 	printf("mix: %llu graphs, %.1f ops each; inputs: %.0f%% odd layouts, %.0f%% with special values; %llu numbers\n",
-	       (unsigned long long)m->graphs, (double)m->steps / g, 100 * (double)m->odd / in, 100 * (double)m->special / in, (unsigned long long)m->numbers);
+	       (unsigned long long)m->graphs, (double)m->steps / g, 100 * (double)m->odd / in, 100 * (double)m->special / in,
+	       (unsigned long long)m->numbers);
 	if (fuzz_opt.api)
-		printf("     %llu branches, %llu times control flow in the graph, %llu sizes that depend on data, %llu cells assigned, %llu calls, %llu programs changed between calls, %llu calls skipped the body\n", (unsigned long long)m->branches, (unsigned long long)m->flows, (unsigned long long)m->sized,
-		       (unsigned long long)m->assigns, (unsigned long long)m->calls, (unsigned long long)m->varied, (unsigned long long)m->direct);
+		printf("     %llu branches, %llu times control flow in the graph, %llu sizes that depend on data, %llu cells assigned, %llu calls, "
+		       "%llu programs changed between calls, %llu calls skipped the body\n",
+		       (unsigned long long)m->branches, (unsigned long long)m->flows, (unsigned long long)m->sized,
+		       (unsigned long long)m->assigns, (unsigned long long)m->calls, (unsigned long long)m->varied,
+		       (unsigned long long)m->direct);
 	if (m->resized)
 		printf("     %llu runs at other sizes; %llu kernels compiled, %llu shared; %llu calls audited\n", (unsigned long long)m->resized,
 		       (unsigned long long)m->compiled, (unsigned long long)m->shared, (unsigned long long)m->audits);
@@ -964,8 +990,10 @@ static bool leave_out(const char *s)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-own] [-off pass|each] [-figures] [-modes] [-grad] [-api] [-sizes] [-layers] [-rare] [-counts] [-dry] [-o folder] [-e] [-v]\n"
-	                "  -e  only the evaluator's plans     -v  prints failures whole     -dry  makes graphs and counts, runs none     passes:");
+	fprintf(stderr,
+	        "usage: fuzz [-n graphs] [-s first seed] [-w 512|256|128|all|rotate] [-d device] [-own] [-off pass|each] [-figures] [-modes] "
+	        "[-grad] [-api] [-sizes] [-layers] [-rare] [-counts] [-dry] [-o folder] [-e] [-v]\n"
+	        "  -e  only the evaluator's plans     -v  prints failures whole     -dry  makes graphs and counts, runs none     passes:");
 	for (int i = 0; i < LO_PASS_COUNT; i++) fprintf(stderr, " %s", pass_name[i]);
 	fprintf(stderr, "\n");
 	return 2;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz: options, counts of what was run, entry points of fuzz.c and of the other fuzz_*.c. */
 #ifndef TJ_TEST_FUZZ_H
 #define TJ_TEST_FUZZ_H
@@ -10,7 +11,8 @@ typedef enum fuzz_group { FUZZ_POINT, FUZZ_POINT_FUSED, FUZZ_ROW, FUZZ_ROW_FUSED
 typedef enum fuzz_side { FUZZ_TAKEN, FUZZ_GIVEN, FUZZ_SIDES } fuzz_side; /* of an op: the dtype of its first operand, or of its result */
 
 typedef struct fuzz_mix { /* only counters: added up as an array of uint64_t */
-	uint64_t graphs, steps, inputs, odd, special, numbers, branches, flows, sized, assigns, calls, varied, direct, resized, compiled, shared, audits, again;
+	uint64_t graphs, steps, inputs, odd, special, numbers, branches, flows, sized, assigns, calls, varied, direct, resized, compiled,
+		shared, audits, again;
 	uint64_t op[IR_OPS], rule[FUZZ_RULES], group[FUZZ_GROUPS];
 	uint64_t use[FUZZ_SIDES][IR_OPS][TJ_DTYPE_COUNT]; /* steps, by op and dtype */
 	uint64_t layer[FUZZ_LAYERS];                      /* steps, by row of fuzz_calls.c */

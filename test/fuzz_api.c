@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_api: random programs over the API. A program is the ops of a random graph with, between them, assigns and reads of cells,
  * branches on values, control flow in the graph, reads by the host, and ops whose result size depends on data. Several machines
  * run it several times, with other data each time: a model in the evaluator; ops outside of compiled functions; a compiled
- * function; two more of mixed precision, of which one casts by hand; and one of two more. Either a compiled function in direct mode, with half of the inputs, the cells and the constants as
- * declared state; or a program that changes between calls as if by a captured variable: a step gets another op, attribute or
- * operand. All results must agree bit for bit, cells included.
+ * function; two more of mixed precision, of which one casts by hand; and one of two more. Either a compiled function in direct mode, with
+ * half of the inputs, the cells and the constants as declared state; or a program that changes between calls as if by a captured variable:
+ * a step gets another op, attribute or operand. All results must agree bit for bit, cells included.
  *
  * In two of three programs the caller has set its own floating-point modes: another rounding direction, flushed subnormals,
  * unmasked exceptions. Results may not depend on the modes, and the library must leave them as they are.
@@ -163,10 +164,14 @@ static bool result_of(const program *p, const gen_step *s, int which, ir_meta *m
 
 static ir_op another(gen *G, ir_op op)
 {
-	static const ir_op alike[][5] = { { IR_add, IR_sub, IR_mul, IR_minimum, IR_maximum }, { IR_neg, IR_abs, IR_square, IR_relu, IR_sign },
-		                              { IR_exp, IR_tanh, IR_sqrt, IR_sin, IR_erf }, { IR_eq, IR_lt, IR_gt, IR_ne, IR_le },
-		                              { IR_sum, IR_prod, IR_sum, IR_prod, IR_sum }, { IR_amax, IR_amin, IR_amax, IR_amin, IR_amax },
-		                              { IR_max_with_indices, IR_min_with_indices, IR_max_with_indices, IR_min_with_indices, IR_max_with_indices } };
+	static const ir_op alike[][5] = { { IR_add, IR_sub, IR_mul, IR_minimum, IR_maximum },
+		                          { IR_neg, IR_abs, IR_square, IR_relu, IR_sign },
+		                          { IR_exp, IR_tanh, IR_sqrt, IR_sin, IR_erf },
+		                          { IR_eq, IR_lt, IR_gt, IR_ne, IR_le },
+		                          { IR_sum, IR_prod, IR_sum, IR_prod, IR_sum },
+		                          { IR_amax, IR_amin, IR_amax, IR_amin, IR_amax },
+		                          { IR_max_with_indices, IR_min_with_indices, IR_max_with_indices, IR_min_with_indices,
+		                            IR_max_with_indices } };
 	for (size_t i = 0; i < RT_COUNT(alike); i++)
 		for (size_t k = 0; k < RT_COUNT(alike[0]); k++)
 			if (alike[i][k] == op) return alike[i][gen_below(G, RT_COUNT(alike[0]))];
@@ -504,7 +509,9 @@ static int64_t home(void)
 #define GIVE_RESULT(name, i, type, shape) , s->want >> i & 1 ? &all[i] : NULL
 #define NOTHING(name, i, type, shape)
 #define ONE(FIRST, NEXT)
-#define CALL(op, results, class, nsrc, ...) case IR_##op: return tj_##op##_at(NULL IR_EACH(GIVE, __VA_ARGS__) results(NOTHING, GIVE_RESULT));
+#define CALL(op, results, class, nsrc, ...) \
+	case IR_##op: \
+		return tj_##op##_at(NULL IR_EACH(GIVE, __VA_ARGS__) results(NOTHING, GIVE_RESULT));
 #define BOTH(op, results) op, results
 
 /* all: destinations of all results but the first, by number. */
@@ -646,7 +653,8 @@ static void *api_flow(machine *m, const event *e, void *v, void *other)
 	else {
 		int64_t shape[TJ_MAX_RANK + 1];
 		for (int i = 1; i <= tj_rank(x); i++) shape[i - 1] = i < tj_rank(x) ? tj_dim(x, i) : TJ_END_DIM;
-		tj_scan(&carry, out, 1, in_scan, TJ_LIST(tj_reshape(tj_slice(x, 0, 0, 1, 1), shape)), TJ_LIST(x), &w, TJ_OPTS(tj_scan_opts, .reverse = e->reverse));
+		tj_scan(&carry, out, 1, in_scan, TJ_LIST(tj_reshape(tj_slice(x, 0, 0, 1, 1), shape)), TJ_LIST(x), &w,
+		        TJ_OPTS(tj_scan_opts, .reverse = e->reverse));
 	}
 	return out[0];
 }
@@ -742,7 +750,14 @@ static void close_program(program *p)
 
 static void init_model(model *o, program *p)
 {
-	static const machine ops = { .op = model_op, .pair = model_pair, .above = model_above, .cell = model_cell, .assign = model_assign, .data = model_data, .sized = model_sized, .flow = model_flow };
+	static const machine ops = { .op = model_op,
+		                     .pair = model_pair,
+		                     .above = model_above,
+		                     .cell = model_cell,
+		                     .assign = model_assign,
+		                     .data = model_data,
+		                     .sized = model_sized,
+		                     .flow = model_flow };
 	void **val = o->m.val ? o->m.val : rt_arena_alloc(&o->mem, sizeof *val * (p->g.node.n + 1));
 	o->m = ops;
 	o->m.p = p;
@@ -773,7 +788,14 @@ static void init_model(model *o, program *p)
 
 static void init_api(api *x, program *p, tj_ctx *c, const model *want, rt_text *why)
 {
-	static const machine ops = { .op = api_op, .pair = api_pair, .above = api_above, .cell = api_cell, .assign = api_assign, .data = api_data, .sized = api_sized, .flow = api_flow };
+	static const machine ops = { .op = api_op,
+		                     .pair = api_pair,
+		                     .above = api_above,
+		                     .cell = api_cell,
+		                     .assign = api_assign,
+		                     .data = api_data,
+		                     .sized = api_sized,
+		                     .flow = api_flow };
 	*x = (api){ .m = ops, .c = c, .want = want, .why = why };
 	x->m.p = p;
 	x->m.val = calloc(p->g.node.n + 1, sizeof *x->m.val);
@@ -831,15 +853,18 @@ static void compare(program *p, const model *o, api *x, tj_tensor **out, int nth
 }
 
 /* Two machines that need not agree with the model, in outputs and cells. */
-static void compare_two(const program *p, const api *x, const api *y, tj_status sx, tj_status sy, tj_tensor **a, tj_tensor **b, rt_text *why)
+static void compare_two(const program *p, const api *x, const api *y, tj_status sx, tj_status sy, tj_tensor **a, tj_tensor **b,
+                        rt_text *why)
 {
 	int64_t at = 0;
-	if (sx != sy && !(is_fault(sx) && is_fault(sy))) rt_putf(why, "\"%s\" with .autocast, \"%s\" with casts", tj_strerror(sx), tj_strerror(sy));
+	if (sx != sy && !(is_fault(sx) && is_fault(sy)))
+		rt_putf(why, "\"%s\" with .autocast, \"%s\" with casts", tj_strerror(sx), tj_strerror(sy));
 	for (int i = 0; i < p->nout + p->ncell && !why->n; i++) {
 		tj_tensor *s = i < p->nout ? a[i] : x->cell[i - p->nout], *t = i < p->nout ? b[i] : y->cell[i - p->nout];
 		if (i < p->nout && sx != TJ_OK) continue;
 		if (tj_dtype_of(s) != tj_dtype_of(t) || tj_numel(s) != tj_numel(t)) rt_putf(why, "output or cell %d has another type than with casts", i);
-		else if (!gen_same(tj_dtype_of(s), tj_data(s), tj_data(t), tj_numel(s), &at)) rt_putf(why, "output or cell %d, element %lld is another one than with casts", i, (long long)at);
+		else if (!gen_same(tj_dtype_of(s), tj_data(s), tj_data(t), tj_numel(s), &at))
+			rt_putf(why, "output or cell %d, element %lld is another one than with casts", i, (long long)at);
 	}
 }
 
@@ -850,7 +875,8 @@ static void next_data(program *p, int nth, fuzz_mix *mix)
 	if (nth > 2 && nth % 2 && p->varied >= 0) p->G.step.v[p->varied] = p->was;
 	for (uint32_t i = 0; nth && i < p->G.slot.n; i++)
 		if (nth % 2 == 0 || i % 3 == 0) gen_refill(&p->G, &p->G.slot.v[i]);
-	for (uint32_t i = 0; nth && i < p->G.num.n; i += 1 + p->direct) gen_redraw(&p->G, i); /* direct: the other numbers are constants of the body */
+	for (uint32_t i = 0; nth && i < p->G.num.n; i += 1 + p->direct)
+		gen_redraw(&p->G, i); /* direct: the other numbers are constants of the body */
 }
 
 /* ---- other sizes ---- */
@@ -924,8 +950,9 @@ static tj_fn *direct_fn(api *x, const program *p, tj_tensor ***var)
 	for (ir_ref r = 0; r < p->g.node.n; r++)
 		if (x->konst[r]) var[n++] = &x->konst[r];
 	var[n] = TJ_END_VAR;
-	return tj_compile(x->c, body, x, TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = args_of(p), .nout = p->nout, .mode = TJ_DIRECT, .state = var,
-	                                         .dynamic = dynamic_of(p)));
+	return tj_compile(x->c, body, x,
+	                  TJ_OPTS(tj_compile_opts, .name = "fuzz", .nin = args_of(p), .nout = p->nout, .mode = TJ_DIRECT, .state = var,
+	                          .dynamic = dynamic_of(p)));
 }
 
 typedef struct fixture {
@@ -1051,7 +1078,8 @@ static void check_program(program *p, rt_text *why, fuzz_mix *mix)
 		run_program(&x.o.m);
 		for (uint32_t i = 0; i < p->G.slot.n; i++) {
 			const gen_slot *slot = &p->G.slot.v[i];
-			x.cast.arg[i] = x.hand.arg[i] = x.direct.arg[i] = x.fn.arg[i] = x.eager.arg[i] = tensor_of(&x.eager, slot, slot->stride[0] == 1 ? 0 : (int)(i % 5));
+			x.cast.arg[i] = x.hand.arg[i] = x.direct.arg[i] = x.fn.arg[i] = x.eager.arg[i] =
+				tensor_of(&x.eager, slot, slot->stride[0] == 1 ? 0 : (int)(i % 5));
 		}
 		if (!x.o.m.failed && !fuzz_opt.sizes) {
 			fenv_t was;
@@ -1116,7 +1144,8 @@ static void check_child(void *env, rt_text *why) { check_program(env, why, NULL)
 
 static void print_program(const program *p)
 {
-	static const char *const kinds[] = { "assign to cell", "is now cell", "branch on", "read by the host", "adds what it selects,", "cond", "while", "scan" };
+	static const char *const kinds[] = { "assign to cell",        "is now cell", "branch on", "read by the host",
+		                             "adds what it selects,", "cond",        "while",     "scan" };
 	rt_text t = { 0 };
 	ir_print(&p->g, &t);
 	printf("%s", rt_str(&t));

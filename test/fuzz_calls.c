@@ -1,5 +1,6 @@
-/* fuzz_calls: the functions of fuzz -layers. Each has a caller that draws its other operands and its parameters from the step's dice, so that they fit
- * the first operand x in most cases; those that do not fit are errors, which programs meet now and then. */
+/* SPDX-License-Identifier: MIT */
+/* fuzz_calls: the functions of fuzz -layers. Each has a caller that draws its other operands and its parameters from the step's dice, so
+ * that they fit the first operand x in most cases; those that do not fit are errors, which programs meet now and then. */
 #include "test/fuzz_layers.h"
 
 #include <math.h>
@@ -60,11 +61,18 @@ static dims some_axes(M *m, T x)
 
 static gen_content content_of(M *m)
 {
-	static const gen_content c[] = { GEN_PLAIN, GEN_PLAIN, GEN_PLAIN, GEN_PLAIN, GEN_PLAIN, GEN_PLAIN, GEN_INTS, GEN_INTS, GEN_SPECIAL, GEN_FIRST, GEN_LAST, GEN_NEGZERO, GEN_TINY };
+	static const gen_content c[] = { GEN_PLAIN, GEN_PLAIN,   GEN_PLAIN, GEN_PLAIN, GEN_PLAIN,   GEN_PLAIN, GEN_INTS,
+		                         GEN_INTS,  GEN_SPECIAL, GEN_FIRST, GEN_LAST,  GEN_NEGZERO, GEN_TINY };
 	return c[below(m, RT_COUNT(c))];
 }
-tj_tensor *layer_of(M *m, tj_dtype t, tj_dims shape) { return layer_operand(m, (wanted){ .dtype = t, .shape = shape, .content = content_of(m) }); }
-static T cell_of(M *m, tj_dtype t, tj_dims shape) { return layer_operand(m, (wanted){ .dtype = t, .shape = shape, .content = GEN_NONZERO, .cell = true }); }
+tj_tensor *layer_of(M *m, tj_dtype t, tj_dims shape)
+{
+	return layer_operand(m, (wanted){ .dtype = t, .shape = shape, .content = content_of(m) });
+}
+static T cell_of(M *m, tj_dtype t, tj_dims shape)
+{
+	return layer_operand(m, (wanted){ .dtype = t, .shape = shape, .content = GEN_NONZERO, .cell = true });
+}
 static T index_of(M *m, tj_dims shape, int64_t lo, int64_t hi)
 {
 	const tj_dtype t = chance(m, 50) ? TJ_I64 : TJ_I32;
@@ -234,7 +242,10 @@ static T f_expand_as(M *m, T x)
 		if (d.v[i] == 1) d.v[i] = from_to(m, 1, 4);
 	return tj_expand_as(x, some(m, any_dtype(m), d.v));
 }
-static T f_view_as(M *m, T x) { return tj_view_as(x, some(m, any_dtype(m), chance(m, 50) ? TJ_SHAPE(tj_numel(x)) : TJ_SHAPE(1, tj_numel(x), 1))); }
+static T f_view_as(M *m, T x)
+{
+	return tj_view_as(x, some(m, any_dtype(m), chance(m, 50) ? TJ_SHAPE(tj_numel(x)) : TJ_SHAPE(1, tj_numel(x), 1)));
+}
 static T f_rot90(M *m, T x)
 {
 	const int a = (int)below(m, rank(x));
@@ -311,7 +322,9 @@ static T f_tril_indices(M *m, T x)
 static T f_cartesian_prod(M *m, T x)
 {
 	T y = row(m, x, from_to(m, 1, 4));
-	return chance(m, 20) ? tj_cartesian_prod(TJ_LIST(x)) : chance(m, 50) ? tj_cartesian_prod(TJ_LIST(x, y)) : tj_cartesian_prod(TJ_LIST(y, x, y));
+	return chance(m, 20)   ? tj_cartesian_prod(TJ_LIST(x))
+	       : chance(m, 50) ? tj_cartesian_prod(TJ_LIST(x, y))
+	                       : tj_cartesian_prod(TJ_LIST(y, x, y));
 }
 static T f_combinations(M *m, T x) { return tj_combinations(dim(x, 0) > 9 ? tj_narrow(x, 0, 0, 9) : x, (int)below(m, 4), chance(m, 50)); }
 static T f_vander(M *m, T x) { return tj_vander(x, below(m, 5), chance(m, 50)); }
@@ -383,7 +396,10 @@ static T ordered(M *m, T x, int which)
 	const bool keep = chance(m, 50), want = chance(m, 70);
 	const int64_t n = a == TJ_END_DIM ? tj_numel(x) : size_at(x, (int)a), k = from_to(m, 1, n < 1 ? 1 : n);
 	T *const to = want ? &i : NULL;
-	y = which == 0 ? tj_median(x, a, keep, to) : which == 1 ? tj_nanmedian(x, a, keep, to) : which == 2 ? tj_kthvalue(x, k, a, keep, to) : tj_mode(x, a, keep, to);
+	y = which == 0   ? tj_median(x, a, keep, to)
+	    : which == 1 ? tj_nanmedian(x, a, keep, to)
+	    : which == 2 ? tj_kthvalue(x, k, a, keep, to)
+	                 : tj_mode(x, a, keep, to);
 	if (want) layer_also(m, i);
 	return y;
 }
@@ -539,9 +555,12 @@ static T f_matrix_norm(M *m, T x)
 }
 static T f_einsum(M *m, T x)
 {
-	static const char *const of[5][6] = { { 0 }, { "i,i->", "i,j->ij", "i->", "i,ij->j", "i,i->i", "i,ij,j->" }, { "ij,jk->ik", "ij->ji", "ij,j->i", "ij,ij->", "ij,jk,kl->il", "ij,kj" },
-		                                  { "bij,bjk->bik", "bij,kj->bki", "bij->b", "ijk,kl,l->ij", "ijk,ijk->k", "bij,jk,ikl->bl" },
-		                                  { "abij,abjk->abik", "abij->ba", "abcd,cd->ab", "abcd,dce->abe", "abcd,b->ac", "abcd,abcd->bd" } };
+	static const char *const of[5][6] = { { 0 },
+		                              { "i,i->", "i,j->ij", "i->", "i,ij->j", "i,i->i", "i,ij,j->" },
+		                              { "ij,jk->ik", "ij->ji", "ij,j->i", "ij,ij->", "ij,jk,kl->il", "ij,kj" },
+		                              { "bij,bjk->bik", "bij,kj->bki", "bij->b", "ijk,kl,l->ij", "ijk,ijk->k", "bij,jk,ikl->bl" },
+		                              { "abij,abjk->abik", "abij->ba", "abcd,cd->ab", "abcd,dce->abe", "abcd,b->ac",
+		                                "abcd,abcd->bd" } };
 	const char *eq = of[rank(x)][below(m, 6)], *s = eq;
 	int64_t sizes[128] = { 0 };
 	T list[4] = { x };
@@ -637,14 +656,16 @@ static T f_batch_norm(M *m, T x)
 	const int64_t c = dim(x, 1);
 	const bool training = chance(m, 60), keeps = !training || chance(m, 60);
 	const tj_dtype t = tj_dtype_of(x);
-	T mean = keeps ? cell_of(m, t, TJ_SHAPE(c)) : NULL, var = keeps ? cell_of(m, t, TJ_SHAPE(c)) : NULL, w = row_or_none(m, x, c), b = row_or_none(m, x, c);
+	T mean = keeps ? cell_of(m, t, TJ_SHAPE(c)) : NULL, var = keeps ? cell_of(m, t, TJ_SHAPE(c)) : NULL, w = row_or_none(m, x, c),
+	  b = row_or_none(m, x, c);
 	return tj_batch_norm(x, mean, var, w, b, TJ_OPTS(tj_norm_opts, .training = training, .momentum = chance(m, 50) ? 0.3 : 0));
 }
 static T f_instance_norm(M *m, T x)
 {
 	const int64_t c = dim(x, 1);
 	const bool keeps = chance(m, 40);
-	T mean = keeps ? cell_of(m, tj_dtype_of(x), TJ_SHAPE(c)) : NULL, var = keeps ? cell_of(m, tj_dtype_of(x), TJ_SHAPE(c)) : NULL, w = row_or_none(m, x, c), b = row_or_none(m, x, c);
+	T mean = keeps ? cell_of(m, tj_dtype_of(x), TJ_SHAPE(c)) : NULL, var = keeps ? cell_of(m, tj_dtype_of(x), TJ_SHAPE(c)) : NULL,
+	  w = row_or_none(m, x, c), b = row_or_none(m, x, c);
 	return tj_instance_norm(x, mean, var, w, b, TJ_OPTS(tj_norm_opts, .training = chance(m, 50), .eps = chance(m, 30) ? 1e-3 : 0));
 }
 static T f_group_norm(M *m, T x)
@@ -670,7 +691,11 @@ static T f_attention(M *m, T x)
 	dims dk = with(x, -2, s), dv = dk;
 	dv.v[rank(x) - 1] = v;
 	T k = some(m, tj_dtype_of(x), dk.v), w = some(m, tj_dtype_of(x), dv.v);
-	tj_attention_opts o = { .size = sizeof o, .causal = chance(m, 40), .causal_offset = chance(m, 30) ? s - l : 0, .scale = chance(m, 30) ? 0.5 : 0, .dropout = chance(m, 15) ? 0.3 : 0 };
+	tj_attention_opts o = { .size = sizeof o,
+		                .causal = chance(m, 40),
+		                .causal_offset = chance(m, 30) ? s - l : 0,
+		                .scale = chance(m, 30) ? 0.5 : 0,
+		                .dropout = chance(m, 15) ? 0.3 : 0 };
 	if (chance(m, 40)) o.mask = chance(m, 50) ? mask(m, TJ_SHAPE(l, s)) : some(m, tj_dtype_of(x), TJ_SHAPE(l, s));
 	return tj_scaled_dot_product_attention(x, k, w, &o);
 }
@@ -739,7 +764,10 @@ static T f_binary_cross_entropy(M *m, T x)
 static T classes(M *m, T x, int which)
 {
 	const int a = rank(x) > 1 ? 1 : 0;
-	tj_loss_opts o = { .size = sizeof o, .reduction = (tj_loss_reduction)below(m, 3), .ignore = chance(m, 40), .ignore_index = chance(m, 50) ? 0 : -100 };
+	tj_loss_opts o = { .size = sizeof o,
+		           .reduction = (tj_loss_reduction)below(m, 3),
+		           .ignore = chance(m, 40),
+		           .ignore_index = chance(m, 50) ? 0 : -100 };
 	if (chance(m, 40)) o.weight = row(m, x, dim(x, a));
 	if (which == 1 && chance(m, 20)) return tj_cross_entropy_loss(x, tj_softmax(like(m, x), a), &o);
 	T t = index_of(m, without(x, a).v, 0, dim(x, a) - 1);
@@ -756,7 +784,10 @@ static T f_multi_margin_loss(M *m, T x)
 	if (chance(m, 40)) o.weight = row(m, x, dim(x, -1));
 	return tj_multi_margin_loss(x, t, (int)from_to(m, 1, 2), positive(m), &o);
 }
-static T f_multilabel_margin_loss(M *m, T x) { return tj_multilabel_margin_loss(x, index_of(m, shape_of(x).v, -1, dim(x, -1) - 1), (tj_loss_reduction)below(m, 3)); }
+static T f_multilabel_margin_loss(M *m, T x)
+{
+	return tj_multilabel_margin_loss(x, index_of(m, shape_of(x).v, -1, dim(x, -1) - 1), (tj_loss_reduction)below(m, 3));
+}
 static T f_multilabel_soft_margin_loss(M *m, T x)
 {
 	T t = unit(like(m, x));
@@ -767,7 +798,8 @@ static T f_multilabel_soft_margin_loss(M *m, T x)
 static T f_ctc_loss(M *m, T x)
 {
 	const int64_t steps = dim(x, 0), n = dim(x, 1), c = dim(x, 2), labels = from_to(m, 1, 4);
-	T l = tj_log_softmax(x, 2), targets = index_of(m, TJ_SHAPE(n, labels), 1, c - 1), in = index_of(m, TJ_SHAPE(n), 1, steps), of = index_of(m, TJ_SHAPE(n), 0, labels);
+	T l = tj_log_softmax(x, 2), targets = index_of(m, TJ_SHAPE(n, labels), 1, c - 1), in = index_of(m, TJ_SHAPE(n), 1, steps),
+	  of = index_of(m, TJ_SHAPE(n), 0, labels);
 	return tj_ctc_loss(l, targets, in, of, 0, chance(m, 50), (tj_loss_reduction)below(m, 3));
 }
 
@@ -780,10 +812,18 @@ static T f_dropout(M *m, T x)
 	case 0: return tj_dropout(x, p, training);
 	case 1: return tj_feature_alpha_dropout(x, p, training);
 	case 2: return tj_alpha_dropout(x, p, training);
-	default: return rank(x) == 3 ? tj_dropout1d(x, p, training) : rank(x) == 4 ? tj_dropout2d(x, p, training) : rank(x) == 5 ? tj_dropout3d(x, p, training) : tj_dropout1d(x, p, training);
+	default:
+		return rank(x) == 3   ? tj_dropout1d(x, p, training)
+		       : rank(x) == 4 ? tj_dropout2d(x, p, training)
+		       : rank(x) == 5 ? tj_dropout3d(x, p, training)
+		                      : tj_dropout1d(x, p, training);
 	}
 }
-static T f_bernoulli(M *m, T x) { return chance(m, 50) ? tj_bernoulli(any_dtype(m), NULL, unit(x)) : tj_bernoulli(any_dtype(m), TJ_SHAPE(layer_size(m), 3), tj_f(0.4)); }
+static T f_bernoulli(M *m, T x)
+{
+	return chance(m, 50) ? tj_bernoulli(any_dtype(m), NULL, unit(x))
+	                     : tj_bernoulli(any_dtype(m), TJ_SHAPE(layer_size(m), 3), tj_f(0.4));
+}
 static T f_randint(M *m, T x)
 {
 	(void)x;
@@ -798,14 +838,21 @@ static T f_random_normal(M *m, T x)
 {
 	dims d = shape_of(x);
 	T a = chance(m, 50) ? x : tj_f(real(m)), b = tj_f(positive(m));
-	return chance(m, 50) ? tj_random_normal(tj_dtype_of(x), d.v, a, b) : tj_random_uniform(tj_dtype_of(x), d.v, a, chance(m, 50) ? tj_add(x, tj_f(1)) : b);
+	return chance(m, 50) ? tj_random_normal(tj_dtype_of(x), d.v, a, b)
+	                     : tj_random_uniform(tj_dtype_of(x), d.v, a, chance(m, 50) ? tj_add(x, tj_f(1)) : b);
 }
 static T f_multinomial(M *m, T x)
 {
 	const bool replacement = chance(m, 50);
 	return tj_multinomial(tj_add(unit(x), tj_f(0.01)), replacement ? from_to(m, 1, 5) : from_to(m, 1, dim(x, -1)), replacement);
 }
-static T f_like(M *m, T x) { return chance(m, 40) ? tj_full_like(x, number(m)) : !is_float(x) ? tj_ones_like(x) : chance(m, 50) ? tj_rand_like(x) : tj_randn_like(x); }
+static T f_like(M *m, T x)
+{
+	return chance(m, 40)   ? tj_full_like(x, number(m))
+	       : !is_float(x)  ? tj_ones_like(x)
+	       : chance(m, 50) ? tj_rand_like(x)
+	                       : tj_randn_like(x);
+}
 
 /* ---- convolution and pooling; x has n axes behind the channels, and perhaps an axis of examples ---- */
 static T conv(M *m, T x, int n, bool transpose)
@@ -833,7 +880,10 @@ static T conv(M *m, T x, int n, bool transpose)
 	if (!transpose && chance(m, 20)) o.padding_mode = (tj_pad_mode)below(m, 4);
 	d.v[n + 2] = TJ_END_DIM;
 	T w = some(m, tj_dtype_of(x), d.v), b = row_or_none(m, x, out * groups);
-	if (transpose) return n == 1 ? tj_conv_transpose1d(x, w, b, &o) : n == 2 ? tj_conv_transpose2d(x, w, b, &o) : tj_conv_transpose3d(x, w, b, &o);
+	if (transpose)
+		return n == 1   ? tj_conv_transpose1d(x, w, b, &o)
+		       : n == 2 ? tj_conv_transpose2d(x, w, b, &o)
+		                : tj_conv_transpose3d(x, w, b, &o);
 	return n == 1 ? tj_conv1d(x, w, b, &o) : n == 2 ? tj_conv2d(x, w, b, &o) : tj_conv3d(x, w, b, &o);
 }
 static T f_conv1d(M *m, T x) { return conv(m, x, 1, false); }
@@ -861,7 +911,9 @@ static T max_pool(M *m, T x, int n)
 	const tj_pool_opts o = window(m, x, n, &k, true);
 	T i = NULL, y;
 	if (chance(m, 50)) return n == 1 ? tj_max_pool1d(x, k.v, &o) : n == 2 ? tj_max_pool2d(x, k.v, &o) : tj_max_pool3d(x, k.v, &o);
-	y = n == 1 ? tj_max_pool1d_with_indices(x, k.v, &o, &i) : n == 2 ? tj_max_pool2d_with_indices(x, k.v, &o, &i) : tj_max_pool3d_with_indices(x, k.v, &o, &i);
+	y = n == 1   ? tj_max_pool1d_with_indices(x, k.v, &o, &i)
+	    : n == 2 ? tj_max_pool2d_with_indices(x, k.v, &o, &i)
+	             : tj_max_pool3d_with_indices(x, k.v, &o, &i);
 	layer_also(m, i);
 	if (chance(m, 50)) return y;
 	dims size = shape_of(x);
@@ -905,7 +957,9 @@ static T adaptive(M *m, T x, int n)
 	case 1: return n == 1 ? tj_adaptive_avg_pool1d(x, k.v) : n == 2 ? tj_adaptive_avg_pool2d(x, k.v) : tj_adaptive_avg_pool3d(x, k.v);
 	default: break;
 	}
-	y = n == 1 ? tj_adaptive_max_pool1d_with_indices(x, k.v, &i) : n == 2 ? tj_adaptive_max_pool2d_with_indices(x, k.v, &i) : tj_adaptive_max_pool3d_with_indices(x, k.v, &i);
+	y = n == 1   ? tj_adaptive_max_pool1d_with_indices(x, k.v, &i)
+	    : n == 2 ? tj_adaptive_max_pool2d_with_indices(x, k.v, &i)
+	             : tj_adaptive_max_pool3d_with_indices(x, k.v, &i);
 	return layer_also(m, i), y;
 }
 static T f_adaptive_pool1d(M *m, T x) { return adaptive(m, x, 1); }
@@ -965,7 +1019,9 @@ static T f_grid_sample(M *m, T x)
 	const int64_t a = from_to(m, 1, 4), b = from_to(m, 1, 4);
 	T g = some(m, tj_dtype_of(x), n == 2 ? TJ_SHAPE(dim(x, 0), a, b, 2) : TJ_SHAPE(dim(x, 0), a, b, 2, 3));
 	static const tj_sampling modes[] = { TJ_SAMPLE_DEFAULT, TJ_SAMPLE_NEAREST, TJ_SAMPLE_LINEAR, TJ_SAMPLE_CUBIC };
-	return tj_grid_sample(x, chance(m, 50) ? g : tj_tanh(g), TJ_OPTS(tj_grid_sample_opts, .mode = modes[below(m, n == 2 ? 4 : 3)], .padding = (tj_pad_mode)below(m, 3), .align_corners = chance(m, 50)));
+	return tj_grid_sample(x, chance(m, 50) ? g : tj_tanh(g),
+	                      TJ_OPTS(tj_grid_sample_opts, .mode = modes[below(m, n == 2 ? 4 : 3)], .padding = (tj_pad_mode)below(m, 3),
+	                              .align_corners = chance(m, 50)));
 }
 static T f_affine_grid(M *m, T x)
 {
@@ -1005,7 +1061,9 @@ static T f_sum(M *m, T x) { return chance(m, 50) ? tj_sum(x, AXES(m, x), chance(
 /* ---- parts of numbers, places, special functions of two numbers ---- */
 static T parts(M *m, T x, int which)
 {
-	T also = NULL, y = which == 0 ? tj_frexp(x, &also) : which == 1 ? tj_modf(x, &also) : tj_divmod(x, some(m, tj_dtype_of(x), chance(m, 50) ? TJ_0D : shape_of(x).v), &also);
+	T also = NULL, y = which == 0   ? tj_frexp(x, &also)
+	                   : which == 1 ? tj_modf(x, &also)
+	                                : tj_divmod(x, some(m, tj_dtype_of(x), chance(m, 50) ? TJ_0D : shape_of(x).v), &also);
 	return layer_also(m, also), y;
 }
 static T f_frexp(M *m, T x) { return parts(m, x, 0); }
@@ -1090,7 +1148,9 @@ static T f_multi_head_attention(M *m, T x)
 	dims d = with(x, -2, layer_size(m));
 	T k = chance(m, 40) ? x : some(m, tj_dtype_of(x), d.v), v = k;
 	T in = some(m, tj_dtype_of(x), TJ_SHAPE(3 * e, e)), out = some(m, tj_dtype_of(x), TJ_SHAPE(e, e));
-	tj_multi_head_opts o = { .size = sizeof o, .in_bias = row_or_none(m, x, 3 * e), .out_bias = row_or_none(m, x, e), .causal = chance(m, 30) };
+	tj_multi_head_opts o = {
+		.size = sizeof o, .in_bias = row_or_none(m, x, 3 * e), .out_bias = row_or_none(m, x, e), .causal = chance(m, 30)
+	};
 	return tj_multi_head_attention(x, k, v, heads, in, out, &o);
 }
 static T f_drawn(M *m, T x)
@@ -1107,35 +1167,60 @@ static T f_drawn(M *m, T x)
 }
 
 /* ---- the table ---- */
-enum { F = 1u << TJ_F16 | 1u << TJ_BF16 | 1u << TJ_F32 | 1u << TJ_F64, I = 1u << TJ_U8 | 1u << TJ_I8 | 1u << TJ_I16 | 1u << TJ_I32 | 1u << TJ_I64, N = F | I, A = N | 1u << TJ_BOOL };
+enum {
+	F = 1u << TJ_F16 | 1u << TJ_BF16 | 1u << TJ_F32 | 1u << TJ_F64,
+	I = 1u << TJ_U8 | 1u << TJ_I8 | 1u << TJ_I16 | 1u << TJ_I32 | 1u << TJ_I64,
+	N = F | I,
+	A = N | 1u << TJ_BOOL
+};
 const layer_row layer_rows[] = {
 #define ROW(name, least, most, dtypes) { #name, f_##name, least, most, dtypes },
-	ROW(scatter_reduce, 1, 3, A) ROW(index_add, 1, 3, A) ROW(index_copy, 1, 3, A) ROW(index_reduce, 1, 3, A) ROW(index_fill, 0, 3, A) ROW(index, 1, 4, A) ROW(index_put, 1, 3, A)
-	ROW(take, 1, 3, A) ROW(put, 1, 3, A) ROW(take_along_dim, 1, 3, A) ROW(masked_scatter, 1, 3, A) ROW(select, 1, 4, A) ROW(narrow, 1, 4, A) ROW(slice_scatter, 1, 3, A)
+	ROW(scatter_reduce, 1, 3, A) ROW(index_add, 1, 3, A) ROW(index_copy, 1, 3, A) ROW(index_reduce, 1, 3, A)
+	ROW(index_fill, 0, 3, A) ROW(index, 1, 4, A) ROW(index_put, 1, 3, A)
+	ROW(take, 1, 3, A) ROW(put, 1, 3, A) ROW(take_along_dim, 1, 3, A) ROW(masked_scatter, 1, 3, A) ROW(select, 1, 4, A)
+	ROW(narrow, 1, 4, A) ROW(slice_scatter, 1, 3, A)
 	ROW(select_scatter, 1, 3, A) ROW(diagonal_scatter, 2, 3, A)
-	ROW(movedim, 1, 4, A) ROW(atleast, 0, 3, A) ROW(flatten, 1, 4, A) ROW(unflatten, 1, 3, A) ROW(expand_as, 1, 3, A) ROW(view_as, 0, 3, A) ROW(rot90, 2, 3, A) ROW(diag, 1, 2, A)
-	ROW(diagflat, 1, 2, A) ROW(block_diag, 1, 2, A) ROW(hstack, 1, 3, A) ROW(vstack, 1, 3, A) ROW(dstack, 1, 3, A) ROW(column_stack, 1, 2, A) ROW(split, 1, 3, A) ROW(chunk, 1, 3, A)
-	ROW(unbind, 1, 3, A) ROW(broadcast_tensors, 1, 3, A) ROW(meshgrid, 1, 1, A) ROW(linspace, 0, -1, A) ROW(tril_indices, 0, -1, A) ROW(cartesian_prod, 1, 1, A) ROW(combinations, 1, 1, A)
+	ROW(movedim, 1, 4, A) ROW(atleast, 0, 3, A) ROW(flatten, 1, 4, A) ROW(unflatten, 1, 3, A) ROW(expand_as, 1, 3, A)
+	ROW(view_as, 0, 3, A) ROW(rot90, 2, 3, A) ROW(diag, 1, 2, A)
+	ROW(diagflat, 1, 2, A) ROW(block_diag, 1, 2, A) ROW(hstack, 1, 3, A) ROW(vstack, 1, 3, A) ROW(dstack, 1, 3, A)
+	ROW(column_stack, 1, 2, A) ROW(split, 1, 3, A) ROW(chunk, 1, 3, A)
+	ROW(unbind, 1, 3, A) ROW(broadcast_tensors, 1, 3, A) ROW(meshgrid, 1, 1, A) ROW(linspace, 0, -1, A)
+	ROW(tril_indices, 0, -1, A) ROW(cartesian_prod, 1, 1, A) ROW(combinations, 1, 1, A)
 	ROW(vander, 1, 2, N)
-	ROW(std, 0, 3, F) ROW(var_mean, 1, 3, F) ROW(aminmax, 0, 3, A) ROW(nansum, 0, 3, F) ROW(count_nonzero, 0, 3, A) ROW(cov, 1, 2, N) ROW(corrcoef, 1, 2, N) ROW(norm, 0, 3, N)
-	ROW(dist, 0, 3, N) ROW(pairwise_distance, 1, 3, N) ROW(renorm, 2, 3, N) ROW(cdist, 2, 3, N) ROW(pdist, 2, 2, N) ROW(cosine_similarity, 1, 3, N) ROW(median, 0, 3, N) ROW(nanmedian, 0, 3, N)
-	ROW(kthvalue, 0, 3, N) ROW(mode, 0, 3, A) ROW(quantile, 0, 3, F) ROW(bincount, 1, 2, N) ROW(histc, 1, 2, F) ROW(histogram, 1, 1, F) ROW(bin_edges, 1, 2, F) ROW(allclose, 0, 3, N)
+	ROW(std, 0, 3, F) ROW(var_mean, 1, 3, F) ROW(aminmax, 0, 3, A) ROW(nansum, 0, 3, F) ROW(count_nonzero, 0, 3, A)
+	ROW(cov, 1, 2, N) ROW(corrcoef, 1, 2, N) ROW(norm, 0, 3, N)
+	ROW(dist, 0, 3, N) ROW(pairwise_distance, 1, 3, N) ROW(renorm, 2, 3, N) ROW(cdist, 2, 3, N) ROW(pdist, 2, 2, N)
+	ROW(cosine_similarity, 1, 3, N) ROW(median, 0, 3, N) ROW(nanmedian, 0, 3, N)
+	ROW(kthvalue, 0, 3, N) ROW(mode, 0, 3, A) ROW(quantile, 0, 3, F) ROW(bincount, 1, 2, N) ROW(histc, 1, 2, F)
+	ROW(histogram, 1, 1, F) ROW(bin_edges, 1, 2, F) ROW(allclose, 0, 3, N)
 	ROW(isin, 0, 2, A) ROW(unique_consecutive, 1, 2, A) ROW(diff, 1, 3, A) ROW(trapezoid, 1, 3, N) ROW(gradient, 1, 3, F)
-	ROW(mm, 2, 2, N) ROW(mv, 2, 2, N) ROW(bmm, 3, 3, N) ROW(dot, 1, 1, N) ROW(vdot, 1, 3, N) ROW(vecdot, 1, 3, N) ROW(inner, 1, 3, N) ROW(outer, 1, 1, A) ROW(kron, 1, 2, A)
-	ROW(cross, 1, 3, N) ROW(tensordot, 1, 3, N) ROW(addmm, 2, 2, N) ROW(addmv, 2, 2, F) ROW(addr, 1, 1, F) ROW(addbmm, 3, 3, F) ROW(multi_dot, 2, 2, N) ROW(matrix_power, 2, 2, N)
+	ROW(mm, 2, 2, N) ROW(mv, 2, 2, N) ROW(bmm, 3, 3, N) ROW(dot, 1, 1, N) ROW(vdot, 1, 3, N) ROW(vecdot, 1, 3, N)
+	ROW(inner, 1, 3, N) ROW(outer, 1, 1, A) ROW(kron, 1, 2, A)
+	ROW(cross, 1, 3, N) ROW(tensordot, 1, 3, N) ROW(addmm, 2, 2, N) ROW(addmv, 2, 2, F) ROW(addr, 1, 1, F) ROW(addbmm, 3, 3, F)
+	ROW(multi_dot, 2, 2, N) ROW(matrix_power, 2, 2, N)
 	ROW(matrix_norm, 2, 3, N) ROW(einsum, 1, 4, N)
 	ROW(entr, 0, 3, N) ROW(logit, 0, 3, N) ROW(multigammaln, 0, 2, N) ROW(window, 0, -1, A)
-	ROW(linear, 1, 3, N) ROW(bilinear, 1, 3, N) ROW(rnn_tanh_cell, 1, 2, F) ROW(rnn_relu_cell, 1, 2, F) ROW(gru_cell, 1, 2, F) ROW(lstm_cell, 1, 2, F) ROW(embedding_bag, 2, 2, F)
-	ROW(batch_norm, 2, 4, F) ROW(instance_norm, 3, 4, F) ROW(group_norm, 2, 4, F) ROW(layer_norm_over, 1, 4, F) ROW(local_response_norm, 3, 4, F) ROW(attention, 2, 4, F)
-	ROW(mse_loss, 0, 3, F) ROW(smooth_l1_loss, 0, 3, F) ROW(kl_div, 1, 3, F) ROW(poisson_nll_loss, 1, 3, N) ROW(gaussian_nll_loss, 1, 3, F) ROW(hinge_embedding_loss, 1, 3, F)
-	ROW(margin_ranking_loss, 1, 3, N) ROW(cosine_embedding_loss, 1, 2, N) ROW(triplet_margin_loss, 1, 3, N) ROW(binary_cross_entropy, 1, 3, F) ROW(nll_loss, 1, 4, F) ROW(cross_entropy_loss, 1, 4, F)
-	ROW(multi_margin_loss, 1, 2, F) ROW(multilabel_margin_loss, 1, 2, F) ROW(multilabel_soft_margin_loss, 1, 2, F) ROW(ctc_loss, 3, 3, F)
-	ROW(dropout, 1, 5, F) ROW(bernoulli, 0, 3, N) ROW(randint, 0, -1, A) ROW(random_normal, 0, 3, F) ROW(multinomial, 1, 2, F) ROW(like, 0, 3, A)
-	ROW(conv1d, 2, 3, N) ROW(conv2d, 3, 4, N) ROW(conv3d, 4, 5, N) ROW(conv_transpose1d, 2, 3, N) ROW(conv_transpose2d, 3, 4, N) ROW(conv_transpose3d, 4, 5, F)
-	ROW(max_pool1d, 2, 3, A) ROW(max_pool2d, 3, 4, A) ROW(max_pool3d, 4, 5, A) ROW(avg_pool1d, 2, 3, F) ROW(avg_pool2d, 3, 4, F) ROW(avg_pool3d, 4, 5, F) ROW(lp_pool1d, 2, 3, F) ROW(lp_pool2d, 3, 4, F)
+	ROW(linear, 1, 3, N) ROW(bilinear, 1, 3, N) ROW(rnn_tanh_cell, 1, 2, F) ROW(rnn_relu_cell, 1, 2, F) ROW(gru_cell, 1, 2, F)
+	ROW(lstm_cell, 1, 2, F) ROW(embedding_bag, 2, 2, F)
+	ROW(batch_norm, 2, 4, F) ROW(instance_norm, 3, 4, F) ROW(group_norm, 2, 4, F) ROW(layer_norm_over, 1, 4, F)
+	ROW(local_response_norm, 3, 4, F) ROW(attention, 2, 4, F)
+	ROW(mse_loss, 0, 3, F) ROW(smooth_l1_loss, 0, 3, F) ROW(kl_div, 1, 3, F) ROW(poisson_nll_loss, 1, 3, N)
+	ROW(gaussian_nll_loss, 1, 3, F) ROW(hinge_embedding_loss, 1, 3, F)
+	ROW(margin_ranking_loss, 1, 3, N) ROW(cosine_embedding_loss, 1, 2, N) ROW(triplet_margin_loss, 1, 3, N)
+	ROW(binary_cross_entropy, 1, 3, F) ROW(nll_loss, 1, 4, F) ROW(cross_entropy_loss, 1, 4, F)
+	ROW(multi_margin_loss, 1, 2, F) ROW(multilabel_margin_loss, 1, 2, F) ROW(multilabel_soft_margin_loss, 1, 2, F)
+	ROW(ctc_loss, 3, 3, F)
+	ROW(dropout, 1, 5, F) ROW(bernoulli, 0, 3, N) ROW(randint, 0, -1, A) ROW(random_normal, 0, 3, F) ROW(multinomial, 1, 2, F)
+	ROW(like, 0, 3, A)
+	ROW(conv1d, 2, 3, N) ROW(conv2d, 3, 4, N) ROW(conv3d, 4, 5, N) ROW(conv_transpose1d, 2, 3, N)
+	ROW(conv_transpose2d, 3, 4, N) ROW(conv_transpose3d, 4, 5, F)
+	ROW(max_pool1d, 2, 3, A) ROW(max_pool2d, 3, 4, A) ROW(max_pool3d, 4, 5, A) ROW(avg_pool1d, 2, 3, F)
+	ROW(avg_pool2d, 3, 4, F) ROW(avg_pool3d, 4, 5, F) ROW(lp_pool1d, 2, 3, F) ROW(lp_pool2d, 3, 4, F)
 	ROW(lp_pool3d, 4, 5, F) ROW(adaptive_pool1d, 2, 3, F) ROW(adaptive_pool2d, 3, 4, F) ROW(adaptive_pool3d, 4, 5, F)
-	ROW(pixel_shuffle, 3, 4, A) ROW(pixel_unshuffle, 3, 4, A) ROW(channel_shuffle, 3, 4, A) ROW(im2col, 3, 4, F) ROW(interpolate, 3, 5, F) ROW(grid_sample, 4, 5, F) ROW(affine_grid, 1, 2, F)
-	ROW(frexp, 0, 3, F) ROW(modf, 0, 3, F) ROW(divmod, 0, 3, N) ROW(part, 0, 3, F) ROW(fdim, 0, 3, F) ROW(repeat, 0, 3, A) ROW(unravel_index, 0, -1, A) ROW(static, 0, 3, A) ROW(histogramdd, 2, 2, F)
+	ROW(pixel_shuffle, 3, 4, A) ROW(pixel_unshuffle, 3, 4, A) ROW(channel_shuffle, 3, 4, A) ROW(im2col, 3, 4, F)
+	ROW(interpolate, 3, 5, F) ROW(grid_sample, 4, 5, F) ROW(affine_grid, 1, 2, F)
+	ROW(frexp, 0, 3, F) ROW(modf, 0, 3, F) ROW(divmod, 0, 3, N) ROW(part, 0, 3, F) ROW(fdim, 0, 3, F) ROW(repeat, 0, 3, A)
+	ROW(unravel_index, 0, -1, A) ROW(static, 0, 3, A) ROW(histogramdd, 2, 2, F)
 	ROW(igamma, 0, 2, F) ROW(zeta, 0, 2, F) ROW(polynomial, 0, 3, F) ROW(multi_head_attention, 2, 3, F) ROW(drawn, 1, 3, F)
 	ROW(point, 0, 5, N) ROW(point, 0, 5, N) ROW(point, 0, 5, N) ROW(view, 1, 4, A) ROW(view, 1, 4, A) ROW(sum, 1, 4, N)
 #undef ROW

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_counts: how often random graphs use each op with each dtype.
  *
- * A step counts twice: as a use of the dtype of its first operand that is a tensor, as the graph has it, before promotion (an op on numbers alone
- * has none), and as a use of the dtype of its result (of several results: the first). Which dtypes an op takes and gives follows from its type
- * rule; creation ops take none. */
+ * A step counts twice: as a use of the dtype of its first operand that is a tensor, as the graph has it, before promotion (an op on numbers
+ * alone has none), and as a use of the dtype of its result (of several results: the first). Which dtypes an op takes and gives follows from
+ * its type rule; creation ops take none. */
 #include "test/fuzz.h"
 
 #include "ir/rules.h"
@@ -14,13 +15,35 @@ static ir_type_rule rule_of(ir_op op) { return (ir_type_rule)(ir_ops[op].nresult
 
 unsigned fuzz_dtypes(ir_op op, fuzz_side side)
 {
-	static const struct { unsigned taken, given; } of[] = {
-		[IR_TYPE_PROMOTE] = { ANY, ANY }, [IR_TYPE_NUMERIC] = { INTS | FLOATS, INTS | FLOATS }, [IR_TYPE_FLOAT] = { ANY, FLOATS }, [IR_TYPE_LERP] = { ANY, FLOATS },
-		[IR_TYPE_NORM] = { ANY, FLOATS }, [IR_TYPE_FLOATONLY] = { FLOATS, FLOATS }, [IR_TYPE_BITS] = { BOOLS | INTS, BOOLS | INTS }, [IR_TYPE_INTEGER] = { INTS, INTS },
-		[IR_TYPE_COMPARE] = { ANY, BOOLS }, [IR_TYPE_LOGIC] = { ANY, BOOLS }, [IR_TYPE_WHERE] = { ANY, ANY }, [IR_TYPE_ATTR] = { ANY, ANY }, [IR_TYPE_NUMBERS] = { 0, INTS | FLOATS },
-		[IR_TYPE_RANDOM] = { 0, FLOATS }, [IR_TYPE_SAME] = { ANY, ANY }, [IR_TYPE_SUM] = { ANY, I64S | FLOATS }, [IR_TYPE_ARG] = { ANY, I64S }, [IR_TYPE_INDEX] = { ANY, ANY },
-		[IR_TYPE_LOSS] = { FLOATS, FLOATS }, [IR_TYPE_SCATTER] = { ANY, ANY }, [IR_TYPE_ONE_HOT] = { 1u << TJ_I32 | I64S, I64S }, [IR_TYPE_FIRST] = { ANY, ANY },
-		[IR_TYPE_FILLED] = { ANY, ANY }, [IR_TYPE_WITH] = { ANY, ANY }, [IR_TYPE_CLOSE] = { ANY, BOOLS }, [IR_TYPE_DOUBLE] = { ANY, 1u << TJ_F64 }, [IR_TYPE_SEARCH] = { ANY, I64S },
+	static const struct { unsigned taken, given;
+	} of[] = {
+		[IR_TYPE_PROMOTE] = { ANY, ANY },
+		[IR_TYPE_NUMERIC] = { INTS | FLOATS, INTS | FLOATS },
+		[IR_TYPE_FLOAT] = { ANY, FLOATS },
+		[IR_TYPE_LERP] = { ANY, FLOATS },
+		[IR_TYPE_NORM] = { ANY, FLOATS },
+		[IR_TYPE_FLOATONLY] = { FLOATS, FLOATS },
+		[IR_TYPE_BITS] = { BOOLS | INTS, BOOLS | INTS },
+		[IR_TYPE_INTEGER] = { INTS, INTS },
+		[IR_TYPE_COMPARE] = { ANY, BOOLS },
+		[IR_TYPE_LOGIC] = { ANY, BOOLS },
+		[IR_TYPE_WHERE] = { ANY, ANY },
+		[IR_TYPE_ATTR] = { ANY, ANY },
+		[IR_TYPE_NUMBERS] = { 0, INTS | FLOATS },
+		[IR_TYPE_RANDOM] = { 0, FLOATS },
+		[IR_TYPE_SAME] = { ANY, ANY },
+		[IR_TYPE_SUM] = { ANY, I64S | FLOATS },
+		[IR_TYPE_ARG] = { ANY, I64S },
+		[IR_TYPE_INDEX] = { ANY, ANY },
+		[IR_TYPE_LOSS] = { FLOATS, FLOATS },
+		[IR_TYPE_SCATTER] = { ANY, ANY },
+		[IR_TYPE_ONE_HOT] = { 1u << TJ_I32 | I64S, I64S },
+		[IR_TYPE_FIRST] = { ANY, ANY },
+		[IR_TYPE_FILLED] = { ANY, ANY },
+		[IR_TYPE_WITH] = { ANY, ANY },
+		[IR_TYPE_CLOSE] = { ANY, BOOLS },
+		[IR_TYPE_DOUBLE] = { ANY, 1u << TJ_F64 },
+		[IR_TYPE_SEARCH] = { ANY, I64S },
 		[IR_TYPE_FULL] = { ANY, ANY },
 	};
 	const ir_type_rule r = rule_of(op);
@@ -67,7 +90,8 @@ void fuzz_print_dtypes(const fuzz_mix *m)
 				if (!(fuzz_dtypes((ir_op)op, (fuzz_side)side) >> t & 1)) continue;
 				pairs++;
 				if (m->use[side][op][t] >= least) continue;
-				printf("%s %s %s %s %llu", below++ ? "," : "", ir_ops[op].name, sides[side], tj_dtype_name((tj_dtype)t), (unsigned long long)m->use[side][op][t]);
+				printf("%s %s %s %s %llu", below++ ? "," : "", ir_ops[op].name, sides[side], tj_dtype_name((tj_dtype)t),
+				       (unsigned long long)m->use[side][op][t]);
 			}
 	printf("\n%d of %d pairs of op and dtype have fewer than %llu uses\n", below, pairs, (unsigned long long)least);
 }

@@ -1,12 +1,15 @@
-/* fuzz -layers: random programs of the functions that are made of ops (nn/): convolutions, norms, losses, statistics, indexing and so on.
+/* SPDX-License-Identifier: MIT */
+/* fuzz -layers: random programs of the functions that are made of ops (functions/): convolutions, norms, losses, statistics, indexing and
+ * so on.
  *
- * A program has 2 to 6 steps. A step is a function, its first operand (an earlier value, or a new operand) and a seed. From the seed and the shapes of
- * its operands it draws all the rest, so every machine that runs the program makes the same calls. (Another compiler may draw arguments of a call in another
- * order: then a seed is another program.) Operands that no step computes are arguments
- * or captured tensors of any layout, or cells. A program runs with new data, and at other sizes. One of eight has large sizes, and a team. First its functions run one after the other, in
- * the evaluator; then inside compiled functions of both modes and of both back ends. All results agree bit for bit, cells included; an error
- * is the same error. Some programs have .autocast: then the evaluator's function is the first. -grad: the compiled functions also give gradients of the sum of all floats by up to four arguments; these are compared with the
- * evaluator's. The functions are in fuzz_calls.c.
+ * A program has 2 to 6 steps. A step is a function, its first operand (an earlier value, or a new operand) and a seed. From the seed and
+ * the shapes of its operands it draws all the rest, so every machine that runs the program makes the same calls. (Another compiler may draw
+ * arguments of a call in another order: then a seed is another program.) Operands that no step computes are arguments or captured tensors
+ * of any layout, or cells. A program runs with new data, and at other sizes. One of eight has large sizes, and a team. First its functions
+ * run one after the other, in the evaluator; then inside compiled functions of both modes and of both back ends. All results agree bit for
+ * bit, cells included; an error is the same error. Some programs have .autocast: then the evaluator's function is the first. -grad: the
+ * compiled functions also give gradients of the sum of all floats by up to four arguments; these are compared with the evaluator's. The
+ * functions are in fuzz_calls.c.
  *
  * With TJ_DEVICE operands are on that device; on a GPU a library computes products and convolutions of floats, so their results may differ.
  *
@@ -17,7 +20,8 @@
 #include <unistd.h>
 
 enum { MOST_STEPS = 6, CALLS = 4, TRIES = 60 };
-enum { ROOM = 700, MOST_RESULT = 4000, LARGE_ROOM = 6000, MOST_LARGE = 60000 }; /* elements of new operands, and of results; of programs with large sizes */
+/* elements of new operands, and of results; of programs with large sizes */
+enum { ROOM = 700, MOST_RESULT = 4000, LARGE_ROOM = 6000, MOST_LARGE = 60000 };
 
 typedef struct step {
 	int fn;             /* a row of layer_rows */
@@ -56,7 +60,8 @@ static tj_tensor *tensor_of(machine *m, int k)
 	ended(&s->meta, dim);
 	memcpy(stride, s->stride, sizeof *stride * s->meta.rank);
 	stride[s->meta.rank] = TJ_END_DIM;
-	if ((p->seed + (uint64_t)k) % 3 && !p->cell[k] && !getenv("TJ_DEVICE")) return tj_wrap(m->c, (tj_dtype)s->meta.dtype, dim, stride, s->data, NULL, NULL);
+	if ((p->seed + (uint64_t)k) % 3 && !p->cell[k] && !getenv("TJ_DEVICE"))
+		return tj_wrap(m->c, (tj_dtype)s->meta.dtype, dim, stride, s->data, NULL, NULL);
 	void *flat = gen_flat(s);
 	tj_tensor *t = p->cell[k] ? tj_param(m->c, (tj_dtype)s->meta.dtype, dim) : tj_from_data(m->c, (tj_dtype)s->meta.dtype, dim, flat);
 	if (p->cell[k]) tj_write(t, flat, (size_t)tj_numel(t) * tj_dtype_size((tj_dtype)s->meta.dtype));
@@ -68,7 +73,8 @@ static void new_operand(machine *m, int k, const wanted *w, int rank)
 {
 	program *p = m->p;
 	const uint64_t key[2] = { p->seed, (uint64_t)k };
-	p->G.layout = rt_hash(key, sizeof key, 5) % 5 < 2 ? GEN_ROW : (int)(rt_hash(key, sizeof key, 6) % GEN_LAYOUTS); /* stays from call to call */
+	p->G.layout = rt_hash(key, sizeof key, 5) % 5 < 2 ? GEN_ROW
+	                                                  : (int)(rt_hash(key, sizeof key, 6) % GEN_LAYOUTS); /* stays from call to call */
 	gen_input(&p->G, w->dtype, rank, w->shape, w->content, w->lo, w->hi);
 	p->slot[k] = p->G.slot.n - 1;
 	p->cell[k] = w->cell;
@@ -86,7 +92,9 @@ tj_tensor *layer_operand(machine *m, wanted w)
 	if (m->makes) new_operand(m, k, &w, rank);
 	const ir_meta *have = k < p->noperand ? &p->G.slot.v[p->slot[k]].meta : NULL;
 	const bool casts = p->low != TJ_BOOL && have && rt_is_float((tj_dtype)have->dtype) && rt_is_float(w.dtype);
-	if (!have || (have->dtype != w.dtype && !casts) || have->rank != rank || (rank && memcmp(have->dim, w.shape, sizeof *w.shape * (size_t)rank))) return m->lost = true, tj_i(0);
+	if (!have || (have->dtype != w.dtype && !casts) || have->rank != rank ||
+	    (rank && memcmp(have->dim, w.shape, sizeof *w.shape * (size_t)rank)))
+		return m->lost = true, tj_i(0);
 	if (!m->in || k % 2 || p->cell[k]) return m->own[k];
 	if (rt_is_float((tj_dtype)have->dtype) && m->nwrt < LAYER_GRADS) m->wrt[m->nwrt++] = m->in[k / 2];
 	return m->in[k / 2];
@@ -97,7 +105,8 @@ int64_t layer_size(machine *m) { return m->p->size[gen_below(&m->dice, LAYER_SIZ
 /* ---- a step ---- */
 static bool fits(const machine *m, const layer_row *row, tj_tensor *x)
 {
-	return tj_rank(x) >= row->least && tj_rank(x) <= row->most && row->dtypes >> tj_dtype_of(x) & 1 && tj_numel(x) <= (m->p->large ? MOST_LARGE : MOST_RESULT);
+	return tj_rank(x) >= row->least && tj_rank(x) <= row->most && row->dtypes >> tj_dtype_of(x) & 1 &&
+	       tj_numel(x) <= (m->p->large ? MOST_LARGE : MOST_RESULT);
 }
 
 static tj_tensor *first_operand(machine *m, const layer_row *row)
@@ -124,7 +133,8 @@ static bool run_step(machine *m, const step *s)
 {
 	m->dice.rng = s->seed;
 	const layer_row *row = &layer_rows[s->fn];
-	const bool there = s->x >= 0 && s->x < m->nvalue && fits(m, row, m->value[s->x]); /* at another size the value may have another rank, or be too large */
+	const bool there = s->x >= 0 && s->x < m->nvalue &&
+	                   fits(m, row, m->value[s->x]); /* at another size the value may have another rank, or be too large */
 	tj_tensor *x = row->most < 0 ? NULL : there ? m->value[s->x] : first_operand(m, row);
 	tj_tensor *y = row->call(m, x);
 	if (m->nvalue < LAYER_VALUES) m->value[m->nvalue++] = y;
@@ -186,7 +196,10 @@ static void make(program *p, uint64_t seed, machine *m)
 	*p = (program){ .seed = seed, .large = is_large(seed) };
 	gen *G = &p->G;
 	gen_init(G, &p->g, seed * 0x2545F4914F6CDD1Du + 17);
-	for (int i = 0; i < LAYER_SIZES; i++) p->size[i] = p->large && gen_chance(G, 50) ? large[gen_below(G, RT_COUNT(large))] : gen_chance(G, 2) ? 0 : sizes[gen_below(G, RT_COUNT(sizes))];
+	for (int i = 0; i < LAYER_SIZES; i++)
+		p->size[i] = p->large && gen_chance(G, 50) ? large[gen_below(G, RT_COUNT(large))]
+		             : gen_chance(G, 2)            ? 0
+		                                           : sizes[gen_below(G, RT_COUNT(sizes))];
 	p->direct = gen_chance(G, 50);
 	p->dynamic = gen_chance(G, 40);
 	if (gen_chance(G, 15)) p->low = gen_chance(G, 50) ? TJ_F16 : TJ_BF16;
@@ -220,7 +233,8 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 	int done = 0;
 	while (done < (m->makes ? p->nstep : p->ran) && run_step(m, &p->step[done++])) continue;
 	if (m->makes) p->ran = done;
-	for (int i = 0; i < p->nout; i++) out[i] = i < m->nvalue ? m->value[i] : m->nvalue ? m->value[m->nvalue - 1] : tj_full(TJ_F32, TJ_SHAPE(1), tj_i(0));
+	for (int i = 0; i < p->nout; i++)
+		out[i] = i < m->nvalue ? m->value[i] : m->nvalue ? m->value[m->nvalue - 1] : tj_full(TJ_F32, TJ_SHAPE(1), tj_i(0));
 	if (fuzz_opt.grad && m->f) gradients(m, out + p->nout);
 }
 
@@ -273,7 +287,8 @@ static bool is_fault(tj_status st) { return st == TJ_ERR_INDEX || st == TJ_ERR_D
 
 static void compare(const program *p, const outcome *want, const outcome *got, const char *who, const char *first, int nth, rt_text *why)
 {
-	if (why->n || (is_fault(want->status) && got->status == TJ_OK)) return; /* unused elements may be left out, and their faults: docs/NUMERICS.md */
+	if (why->n || (is_fault(want->status) && got->status == TJ_OK))
+		return; /* unused elements may be left out, and their faults: docs/NUMERICS.md */
 	if (got->status != want->status && !(is_fault(got->status) && is_fault(want->status)))
 		rt_putf(why, "\"%s\" %s, %s \"%s\" %s", tj_strerror(got->status), got->message, first, tj_strerror(want->status), want->message);
 	for (int i = 0; i < want->n && want->status == TJ_OK && !why->n; i++) {
@@ -308,8 +323,11 @@ static void open_machine(fixture *x, int i, program *p, const char *name)
 	x->var[i][LAYER_OPERANDS + LAYER_SIZES] = TJ_END_VAR;
 	if (i == ONE_BY_ONE || i == SINGLE) return;
 	tj_ctx_use(m->c);
-	m->f = tj_compile(m->c, body, m, TJ_OPTS(tj_compile_opts, .name = "layers", .nin = LAYER_OPERANDS / 2, .nout = p->nout + (fuzz_opt.grad ? LAYER_GRADS : 0), .mode = i == DIRECT ? TJ_DIRECT : TJ_VERIFY,
-	                                         .state = i == DIRECT ? x->var[i] : NULL, .autocast = p->low, .dynamic = p->dynamic ? TJ_DYNAMIC_ON : TJ_DYNAMIC_AUTO));
+	m->f = tj_compile(m->c, body, m,
+	                  TJ_OPTS(tj_compile_opts, .name = "layers", .nin = LAYER_OPERANDS / 2,
+	                          .nout = p->nout + (fuzz_opt.grad ? LAYER_GRADS : 0), .mode = i == DIRECT ? TJ_DIRECT : TJ_VERIFY,
+	                          .state = i == DIRECT ? x->var[i] : NULL, .autocast = p->low,
+	                          .dynamic = p->dynamic ? TJ_DYNAMIC_ON : TJ_DYNAMIC_AUTO));
 	if (!m->f) abort();
 }
 
@@ -359,7 +377,8 @@ static void next_size(program *p, const int64_t *base, int nth)
 {
 	memcpy(p->size, base, sizeof p->size);
 	if (nth != 2) return;
-	for (int k = 1 + (int)gen_below(&p->G, 2); k > 0; k--) p->size[gen_below(&p->G, LAYER_SIZES)] = gen_chance(&p->G, 10) ? 1 : 2 + gen_below(&p->G, p->large ? 80 : 9);
+	for (int k = 1 + (int)gen_below(&p->G, 2); k > 0; k--)
+		p->size[gen_below(&p->G, LAYER_SIZES)] = gen_chance(&p->G, 10) ? 1 : 2 + gen_below(&p->G, p->large ? 80 : 9);
 }
 
 /* Outside of compiled functions there are no gradients, and no .autocast: then the evaluator's function has the results to compare with. */
@@ -374,7 +393,8 @@ static bool used(const program *p, int i, int nth)
 
 static void check_program(program *p, fixture *x, rt_text *why, fuzz_mix *mix)
 {
-	static const char *const names[MACHINES] = { "one by one", "compiled for the evaluator", "compiled", "direct", "one by one, each compiled" };
+	static const char *const names[MACHINES] = { "one by one", "compiled for the evaluator", "compiled", "direct",
+		                                     "one by one, each compiled" };
 	int64_t base[LAYER_SIZES];
 	memcpy(base, p->size, sizeof base);
 	for (int i = 0; i < MACHINES; i++) open_machine(x, i, p, names[i]);
@@ -487,8 +507,10 @@ bool fuzz_layers_alone(uint64_t seed)
 int fuzz_print_layers(const fuzz_mix *m)
 {
 	int col = 0, never = 0;
-	printf("mix: %llu programs, %.1f functions each; %llu operands; %llu calls, %llu of them errors; %llu calls skipped the body; %llu kernels compiled, %llu shared\n", (unsigned long long)m->graphs,
-	       (double)m->steps / (m->graphs ? (double)m->graphs : 1), (unsigned long long)m->inputs, (unsigned long long)m->calls, (unsigned long long)m->branches, (unsigned long long)m->direct,
+	printf("mix: %llu programs, %.1f functions each; %llu operands; %llu calls, %llu of them errors; %llu calls skipped the body; %llu "
+	       "kernels compiled, %llu shared\n",
+	       (unsigned long long)m->graphs, (double)m->steps / (m->graphs ? (double)m->graphs : 1), (unsigned long long)m->inputs,
+	       (unsigned long long)m->calls, (unsigned long long)m->branches, (unsigned long long)m->direct,
 	       (unsigned long long)m->compiled, (unsigned long long)m->shared);
 	for (int i = 0; i < layer_row_count && m->graphs > 9; i++) {
 		col += printf("%s%s %llu", col ? ", " : "  ", layer_rows[i].name, (unsigned long long)m->layer[i]);

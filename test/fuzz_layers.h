@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fuzz_layers: a machine that runs a random program, what its functions draw, and the table of functions. */
 #ifndef TJ_TEST_FUZZ_LAYERS_H
 #define TJ_TEST_FUZZ_LAYERS_H

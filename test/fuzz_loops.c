@@ -1,5 +1,6 @@
-/* Random loops for `fuzz -grad`: a while with a limit, a scan, or a scan whose number of turns is counted; often one in another one. Their values become
- * outputs, so the gradients go through them. */
+/* SPDX-License-Identifier: MIT */
+/* Random loops for `fuzz -grad`: a while with a limit, a scan, or a scan whose number of turns is counted; often one in another one. Their
+ * values become outputs, so the gradients go through them. */
 #include "ir/region.h"
 #include "test/fuzz.h"
 
@@ -21,7 +22,8 @@ static ir_ref captured(loop *l) { return ir_build_use(&l->b, l->home, l->x); }
 /* Some ops on values of one shape. Their results stay small, so that gradients do not all become infinite. */
 static ir_ref body_ops(loop *l, ir_ref h, ir_ref other)
 {
-	static const ir_op one[] = { IR_sin, IR_tanh, IR_sigmoid, IR_cos, IR_relu, IR_neg, IR_abs }, two[] = { IR_add, IR_mul, IR_sub, IR_maximum };
+	static const ir_op one[] = { IR_sin, IR_tanh, IR_sigmoid, IR_cos, IR_relu, IR_neg, IR_abs },
+			   two[] = { IR_add, IR_mul, IR_sub, IR_maximum };
 	ir_graph *g = here(l);
 	for (int k = 1 + (int)gen_below(l->G, 4); k > 0; k--) {
 		const int rank = ir_at(g, h)->rank;
@@ -65,12 +67,15 @@ static ir_ref make_while(loop *l, ir_ref h, int depth)
 	const int ys = (int)gen_below(l->G, 3);
 	const ir_ref src[] = { whole(l, 0), h };
 	if (!ir_build_open(&l->b, IR_while, 2, src, (int64_t[]){ limit, ys }, "fuzz.c:9") || !ir_build_enter(&l->b)) return IR_NONE;
-	ir_ref in[2] = { ir_build_input(&l->b, 0, NULL), ir_build_input(&l->b, 1, NULL) }, go = ir_op2(here(l), IR_lt, in[0], whole(l, turns), "fuzz.c:10"), more;
+	ir_ref in[2] = { ir_build_input(&l->b, 0, NULL), ir_build_input(&l->b, 1, NULL) },
+	       go = ir_op2(here(l), IR_lt, in[0], whole(l, turns), "fuzz.c:10"), more;
 	if (gen_chance(l->G, 50) && any(l, in[1], &more)) go = ir_op2(here(l), IR_logical_and, go, more, "fuzz.c:11");
 	if (!ir_build_yield(&l->b, 1, &go) || !ir_build_enter(&l->b)) return IR_NONE;
 	for (int k = 0; k < 2; k++) in[k] = ir_build_input(&l->b, k, NULL);
 	ir_ref out[4] = { ir_op2(here(l), IR_add, in[0], whole(l, 1), "fuzz.c:12") };
-	out[1] = one_turn(l, in[1], gen_chance(l->G, 50) ? ir_cast(here(l), in[0], (tj_dtype)ir_at(here(l), in[1])->dtype, NULL) : captured(l), depth);
+	out[1] =
+		one_turn(l, in[1],
+	                 gen_chance(l->G, 50) ? ir_cast(here(l), in[0], (tj_dtype)ir_at(here(l), in[1])->dtype, NULL) : captured(l), depth);
 	out[2] = gen_chance(l->G, 50) ? in[1] : out[1];
 	out[3] = in[0];
 	return ir_build_yield(&l->b, 2 + ys, out) ? ir_build_close(&l->b) : IR_NONE;
@@ -85,8 +90,11 @@ static ir_ref make_scan(loop *l, ir_ref h, int depth)
 	if (m.rank == TJ_MAX_RANK) return IR_NONE;
 	memmove(m.dim + 1, m.dim, sizeof *m.dim * m.rank++);
 	m.dim[0] = length;
-	const ir_ref wide = ir_expand(here(l), h, m.rank, m.dim, NULL), src[] = { h, ir_op1(here(l), IR_sin, wide, NULL), whole(l, gen_below(l->G, MOST_TURNS + 2) - 1) };
-	if (!ir_build_open(&l->b, IR_scan, 2 + counted, src, (int64_t[]){ 1, 1, length, gen_chance(l->G, 50), counted }, "fuzz.c:13") || !ir_build_enter(&l->b)) return IR_NONE;
+	const ir_ref wide = ir_expand(here(l), h, m.rank, m.dim, NULL),
+		     src[] = { h, ir_op1(here(l), IR_sin, wide, NULL), whole(l, gen_below(l->G, MOST_TURNS + 2) - 1) };
+	if (!ir_build_open(&l->b, IR_scan, 2 + counted, src, (int64_t[]){ 1, 1, length, gen_chance(l->G, 50), counted }, "fuzz.c:13") ||
+	    !ir_build_enter(&l->b))
+		return IR_NONE;
 	const ir_ref in[] = { ir_build_input(&l->b, 0, NULL), ir_build_input(&l->b, 1, NULL) };
 	ir_ref out[2] = { one_turn(l, in[0], in[1], depth) };
 	out[1] = gen_chance(l->G, 50) ? in[0] : ir_op2(here(l), IR_mul, in[1], out[0], "fuzz.c:14");

@@ -1,6 +1,8 @@
-/* fuzz -api -grad: random programs that ask for gradients, with values that C reads on the way: numbers, branches, loops. Each runs several times, with other
- * data each time, on several machines: compiled functions in both modes and on both back ends, audited ones among them. Beside these one that reads
- * nothing: C knows its numbers and decisions from the machine that ran before it. All results must agree bit for bit, cells included. */
+/* SPDX-License-Identifier: MIT */
+/* fuzz -api -grad: random programs that ask for gradients, with values that C reads on the way: numbers, branches, loops. Each runs several
+ * times, with other data each time, on several machines: compiled functions in both modes and on both back ends, audited ones among them.
+ * Beside these one that reads nothing: C knows its numbers and decisions from the machine that ran before it. All results must agree bit
+ * for bit, cells included. */
 #include "test/fuzz.h"
 
 #include <tj.h>
@@ -47,7 +49,10 @@ typedef struct machine {
 } machine;
 
 /* ---- programs ---- */
-static int value_before(program *p, int n) { return n <= ARGS || gen_chance(&p->G, 60) ? n - 1 - (int)gen_below(&p->G, n < 4 ? n : 4) : (int)gen_below(&p->G, n); }
+static int value_before(program *p, int n)
+{
+	return n <= ARGS || gen_chance(&p->G, 60) ? n - 1 - (int)gen_below(&p->G, n < 4 ? n : 4) : (int)gen_below(&p->G, n);
+}
 static int operand(program *p, int n) { return gen_chance(&p->G, 15) ? -1 - (int)gen_below(&p->G, CELLS) : value_before(p, n); }
 static bool is_vector(const program *p, int r) { return r < 0 || p->vector[r]; }
 
@@ -81,7 +86,12 @@ static void make_request(program *p, step *s)
 static void add_step(program *p)
 {
 	gen *G = &p->G;
-	step s = { .kind = (kind)gen_below(G, KINDS), .a = operand(p, p->nvalue), .b = operand(p, p->nvalue), .op = (int)gen_below(G, 8), .out = p->nvalue, .limit = (double)gen_below(G, 5) - 2 };
+	step s = { .kind = (kind)gen_below(G, KINDS),
+		   .a = operand(p, p->nvalue),
+		   .b = operand(p, p->nvalue),
+		   .op = (int)gen_below(G, 8),
+		   .out = p->nvalue,
+		   .limit = (double)gen_below(G, 5) - 2 };
 	if (gen_chance(G, 20)) s.kind = GRAD;
 	if (p->nvalue == ARGS) s.kind = ONE;
 	s.cell = (int)gen_below(G, CELLS);
@@ -89,7 +99,10 @@ static void add_step(program *p)
 	else if (s.kind == ASSIGN) {
 		if (!is_vector(p, s.a)) return;
 		p->assigned[s.cell] = p->nstep;
-	} else if (s.kind != DATA) add_value(p, s.kind == TOTAL ? false : s.kind == PRODUCT || s.kind == FLIP ? true : is_vector(p, s.a) || (s.kind == TWO && is_vector(p, s.b)));
+	} else if (s.kind != DATA)
+		add_value(p, s.kind == TOTAL                       ? false
+		             : s.kind == PRODUCT || s.kind == FLIP ? true
+		                                                   : is_vector(p, s.a) || (s.kind == TWO && is_vector(p, s.b)));
 	p->step[p->nstep++] = s;
 }
 
@@ -116,7 +129,10 @@ static double seen(machine *m, double now)
 	return now;
 }
 static double read_item(machine *m, tj_tensor *t) { return seen(m, m->blind ? 0 : tj_item(tj_sum(t, TJ_ALL, false))); }
-static bool read_truth(machine *m, tj_tensor *t, double limit) { return seen(m, m->blind ? 0 : tj_truth(tj_any(tj_gt(t, tj_f(limit)), TJ_ALL, false))) != 0; }
+static bool read_truth(machine *m, tj_tensor *t, double limit)
+{
+	return seen(m, m->blind ? 0 : tj_truth(tj_any(tj_gt(t, tj_f(limit)), TJ_ALL, false))) != 0;
+}
 
 /* ---- a run ---- */
 static tj_tensor *at(machine *m, int r) { return r < 0 ? m->cell[-1 - r] : m->v[r]; }
@@ -134,7 +150,10 @@ static tj_tensor *one(int op, tj_tensor *x)
 	default: return tj_cos(x);
 	}
 }
-static tj_tensor *two(int op, tj_tensor *x, tj_tensor *y) { return op & 4 ? tj_maximum(x, y) : op & 2 ? tj_mul(x, y) : op & 1 ? tj_sub(x, y) : tj_add(x, y); }
+static tj_tensor *two(int op, tj_tensor *x, tj_tensor *y)
+{
+	return op & 4 ? tj_maximum(x, y) : op & 2 ? tj_mul(x, y) : op & 1 ? tj_sub(x, y) : tj_add(x, y);
+}
 
 typedef struct inside { const step *s; tj_tensor *other; } inside;
 static void in_turn(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -215,8 +234,12 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 }
 
 /* ---- machines ---- */
-static const struct { const char *name, *backend; tj_mode mode; bool blind; int audit; } kinds[] = {
-	{ "by the evaluator", "eval", TJ_VERIFY, false, 0 }, { "without reads", NULL, TJ_VERIFY, true, 0 }, { "compiled", NULL, TJ_VERIFY, false, 1 }, { "direct", NULL, TJ_DIRECT, false, 2 },
+static const struct { const char *name, *backend; tj_mode mode; bool blind; int audit;
+} kinds[] = {
+	{ "by the evaluator", "eval", TJ_VERIFY, false, 0 },
+	{ "without reads", NULL, TJ_VERIFY, true, 0 },
+	{ "compiled", NULL, TJ_VERIFY, false, 1 },
+	{ "direct", NULL, TJ_DIRECT, false, 2 },
 };
 enum { MACHINES = RT_COUNT(kinds) };
 
@@ -232,7 +255,9 @@ static bool open_machine(machine *m, program *p, int k, reads *l)
 		for (int e = 0; e < N; e++) narrow[e] = (float)first[i][e];
 		tj_write(m->cell[i], p->dtype == TJ_F64 ? (const void *)first[i] : narrow, N * tj_dtype_size(p->dtype));
 	}
-	m->f = tj_compile(m->c, body, m, TJ_OPTS(tj_compile_opts, .name = "f", .nin = ARGS, .nout = p->nout, .mode = kinds[k].mode, .state = TJ_VARS(&m->cell[0], &m->cell[1])));
+	m->f = tj_compile(m->c, body, m,
+	                  TJ_OPTS(tj_compile_opts, .name = "f", .nin = ARGS, .nout = p->nout, .mode = kinds[k].mode,
+	                          .state = TJ_VARS(&m->cell[0], &m->cell[1])));
 	return m->f != NULL;
 }
 
@@ -272,10 +297,15 @@ static bool is_refused(const results *r) { return r->st == TJ_ERR_STATE && strst
 
 static void compare(const program *p, const results *a, const results *b, const char *who, int run, rt_text *why)
 {
-	if (a->st != b->st) rt_putf(why, "%s, call %d: \"%s\" %s; by the evaluator \"%s\" %s", who, run, tj_strerror(b->st), b->message, tj_strerror(a->st), a->message);
+	if (a->st != b->st)
+		rt_putf(why, "%s, call %d: \"%s\" %s; by the evaluator \"%s\" %s", who, run, tj_strerror(b->st), b->message,
+		        tj_strerror(a->st), a->message);
 	for (int i = 0; i < MOST_OUT + CELLS && !why->n; i++)
 		for (int e = 0; e < N && !why->n; e++)
-			if (!alike(a->v[i][e], b->v[i][e])) rt_putf(why, "%s, call %d: %s %d, element %d is %.17g, by the evaluator %.17g", who, run, i < MOST_OUT ? "value" : "cell", i < MOST_OUT ? p->out[i] : i - MOST_OUT, e, b->v[i][e], a->v[i][e]);
+			if (!alike(a->v[i][e], b->v[i][e]))
+				rt_putf(why, "%s, call %d: %s %d, element %d is %.17g, by the evaluator %.17g", who, run,
+				        i < MOST_OUT ? "value" : "cell", i < MOST_OUT ? p->out[i] : i - MOST_OUT, e, b->v[i][e],
+				        a->v[i][e]);
 }
 
 static void check(program *p, rt_text *why, fuzz_mix *mix)
@@ -319,7 +349,9 @@ void fuzz_reads_batch(uint64_t seed, int n, int fd)
 		rt_text why = { 0 };
 		make(&p, seed + (uint64_t)i);
 		check(&p, &why, &r.mix);
-		for (int k = 0; k < p.nstep; k++) r.mix.steps++, r.mix.flows += p.step[k].kind >= SCAN, r.mix.assigns += p.step[k].kind == ASSIGN, r.mix.varied += p.step[k].kind == GRAD;
+		for (int k = 0; k < p.nstep; k++)
+			r.mix.steps++, r.mix.flows += p.step[k].kind >= SCAN, r.mix.assigns += p.step[k].kind == ASSIGN,
+				r.mix.varied += p.step[k].kind == GRAD;
 		r.mix.graphs++;
 		r.ok &= !why.n;
 		rt_text_free(&why);
@@ -336,7 +368,8 @@ static void check_child(void *env, rt_text *why)
 
 static void print_program(const program *p)
 {
-	static const char *const name[KINDS] = { "one", "two", "total", "flip", "product", "item", "truth", "loop", "data", "assign", "grad", "jvp", "scan", "while", "cond", "checkpoint" };
+	static const char *const name[KINDS] = { "one",  "two",    "total", "flip", "product", "item",  "truth", "loop",
+		                                 "data", "assign", "grad",  "jvp",  "scan",    "while", "cond",  "checkpoint" };
 	printf("  %s\n", tj_dtype_name(p->dtype));
 	for (int i = 0; i < p->nstep; i++) {
 		const step *s = &p->step[i];

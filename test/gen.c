@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gen: random operands and ops, executors, comparison. */
 #include "test/gen.h"
 #include "codegen_cuda/cuda.h"
@@ -132,11 +133,75 @@ static ir_ref number(gen *G, tj_dtype t, uint32_t slot)
 
 /* ---- elements ---- */
 static const double specials[] = {
-	NAN, INFINITY, -INFINITY, 0.0, -0.0, 0x1p-149, -0x1p-149, 0x1p-1074, 0x1.fffffcp-127, -0x1p-1060, FLT_MIN, -FLT_MIN,
-	DBL_MIN, FLT_MAX, -FLT_MAX, DBL_MAX, -DBL_MAX, 1, -1, 0.5, -0.5, 1.5, 2.5, -2.5, 3, -3, 255, 256, 300, -1.5,
-	0x1p31, -0x1p31, 0x1p31 - 1, 0x1p32, 0x1p63, -0x1p63, 0x1p64, 1e30, -1e30, 88.8, -87.5, -104, 709.9, -745.2, 1e-30, 0x1p24, 0x1p53,
-	3.14159265358979, 1.57079632679490, 0x1.921fb6p+0, 1e5, 1e10, -7, 7,
-	65504, 65519, -65520, 0x1p-14, 0x1.ff8p-15, 0x1p-24, -0x1p-25, 0x1.8p-24, 2049, 2051, 257, 259, 0x1.fep127, 0x1.ffp127, 0x1p-133 /* ends and ties of f16 and bf16 */
+	NAN,
+	INFINITY,
+	-INFINITY,
+	0.0,
+	-0.0,
+	0x1p-149,
+	-0x1p-149,
+	0x1p-1074,
+	0x1.fffffcp-127,
+	-0x1p-1060,
+	FLT_MIN,
+	-FLT_MIN,
+	DBL_MIN,
+	FLT_MAX,
+	-FLT_MAX,
+	DBL_MAX,
+	-DBL_MAX,
+	1,
+	-1,
+	0.5,
+	-0.5,
+	1.5,
+	2.5,
+	-2.5,
+	3,
+	-3,
+	255,
+	256,
+	300,
+	-1.5,
+	0x1p31,
+	-0x1p31,
+	0x1p31 - 1,
+	0x1p32,
+	0x1p63,
+	-0x1p63,
+	0x1p64,
+	1e30,
+	-1e30,
+	88.8,
+	-87.5,
+	-104,
+	709.9,
+	-745.2,
+	1e-30,
+	0x1p24,
+	0x1p53,
+	3.14159265358979,
+	1.57079632679490,
+	0x1.921fb6p+0,
+	1e5,
+	1e10,
+	-7,
+	7,
+	65504,
+	65519,
+	-65520,
+	0x1p-14,
+	0x1.ff8p-15,
+	0x1p-24,
+	-0x1p-25,
+	0x1.8p-24,
+	2049,
+	2051,
+	257,
+	259,
+	0x1.fep127,
+	0x1.ffp127,
+	0x1p-133 /* ends and ties of f16 and bf16 */
 };
 static const int64_t int_specials[] = {
 	0, 1, -1, 2, -2, 3, -3, 7, -7, 8, 9, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, -128, INT32_MAX, INT32_MIN,
@@ -626,7 +691,10 @@ static bool binary_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta *m
 		return true;
 	default: break;
 	}
-	if (op == IR_prelu) return add_src(c, of_shape(G, (tj_dtype)m->dtype, gen_chance(G, 30) ? 0 : 1, (int64_t[]){ m->rank > 1 && gen_chance(G, 70) ? m->dim[1] : 1 })), true;
+	if (op == IR_prelu)
+		return add_src(c, of_shape(G, (tj_dtype)m->dtype, gen_chance(G, 30) ? 0 : 1,
+		                           (int64_t[]){ m->rank > 1 && gen_chance(G, 70) ? m->dim[1] : 1 })),
+		       true;
 	if (!(ir_ops[op].flags & (IR_POINT | IR_COMPOSITE))) return false;
 	add_src(c, beside(G, x, (ir_ops[op].flags & IR_FAULT) && !G->zeros));
 	if (!(ir_ops[op].flags & IR_FAULT) && gen_chance(G, 30)) { /* x on the right */
@@ -674,7 +742,10 @@ static void creation(gen *G, ir_op op, call *c)
 static void number_operands(gen *G, ir_op op, call *c)
 {
 	static const double eps[] = { 1e-5 }, limits[] = { -0.75, 1.25 }, tempered[] = { 1.5, 20 }, plain[] = { 0.5, 1.5, -2, 3 };
-	const double *v = op == IR_hardtanh ? limits : op == IR_softplus ? tempered : ir_ops[op].opclass == IR_NORM2 || ir_ops[op].opclass == IR_NORM3 || op == IR_normalize ? eps : plain;
+	const double *v = op == IR_hardtanh                                                                        ? limits
+	                  : op == IR_softplus                                                                      ? tempered
+	                  : ir_ops[op].opclass == IR_NORM2 || ir_ops[op].opclass == IR_NORM3 || op == IR_normalize ? eps
+	                                                                                                           : plain;
 	for (int k = 0; k < ir_classes[ir_ops[op].opclass].numbers; k++) {
 		uint64_t bits;
 		memcpy(&bits, &v[k], sizeof bits);
@@ -722,7 +793,10 @@ static void window_attrs(gen *G, call *c, ir_op op, int n, const int64_t *size)
 	for (int i = 0; pool && i < n; i++) add_attr(c, size[i]);
 	for (int i = 0; i < n; i++) add_attr(c, between(G, 1, 3));
 	for (int i = 0; i < n; i++) add_attr(c, gen_chance(G, 25) ? 2 : 1);
-	for (int i = 0; i < 2 * n; i++) add_attr(c, pool ? between(G, 0, size[i / 2] / 2) : between(G, gen_chance(G, 10) ? -1 : 0, op == IR_conv_transpose && size[i / 2] < 3 ? size[i / 2] - 1 : 2));
+	for (int i = 0; i < 2 * n; i++)
+		add_attr(c,
+		         pool ? between(G, 0, size[i / 2] / 2)
+		              : between(G, gen_chance(G, 10) ? -1 : 0, op == IR_conv_transpose && size[i / 2] < 3 ? size[i / 2] - 1 : 2));
 }
 
 static int64_t window_size(gen *G, int64_t size) { return between(G, 1, size < 1 ? 1 : size > 3 ? 3 : size); }
@@ -818,7 +892,9 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_COUNT: case IR_FULL: case IR_ARANGE: case IR_EYE: case IR_RANDOM: return creation(G, op, c), true;
 	case IR_UNFOLD: return m.rank && m.rank < 6 ? unfold_attrs(G, c, &m) : false;
 	case IR_OFFSET: return add_attr(c, between(G, -4, 4)), m.rank > (op != IR_diag_embed) && m.rank < 5;
-	case IR_DIAG: return add_attr(c, between(G, -3, 3)), add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), m.rank > 1 && different_axes(c, m.rank);
+	case IR_DIAG:
+		return add_attr(c, between(G, -3, 3)), add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)),
+		       m.rank > 1 && different_axes(c, m.rank);
 	case IR_ALONG: return add_attr(c, any_axis(G, m.rank)), add_attr(c, op == IR_roll ? between(G, -9, 9) : between(G, 0, 3)), m.rank < 5;
 	case IR_ORDER: return add_attr(c, gen_below(G, 5)), true;
 	case IR_PAD: return pad_operands(G, c, &m);
@@ -895,8 +971,12 @@ bool gen_out_new(gen_out *o, const ir_graph *g)
 bool gen_out_at(gen_out *o, const ir_graph *g, gen_place place)
 {
 	if (place == GEN_ANYWHERE) return gen_out_new(o, g);
-	*o = (gen_out){ .n = g->out.n, .data = calloc(g->out.n + 1, sizeof *o->data), .bytes = calloc(g->out.n + 1, sizeof *o->bytes), .place = place,
-	                .map = calloc(g->out.n + 1, sizeof *o->map), .mapped = calloc(g->out.n + 1, sizeof *o->mapped) };
+	*o = (gen_out){ .n = g->out.n,
+		        .data = calloc(g->out.n + 1, sizeof *o->data),
+		        .bytes = calloc(g->out.n + 1, sizeof *o->bytes),
+		        .place = place,
+		        .map = calloc(g->out.n + 1, sizeof *o->map),
+		        .mapped = calloc(g->out.n + 1, sizeof *o->mapped) };
 	for (uint32_t i = 0; i < o->n; i++) {
 		o->bytes[i] = ir_numel(g, g->out.v[i]) * (int64_t)tj_dtype_size((tj_dtype)ir_at(g, g->out.v[i])->dtype);
 		size_t inside = ((size_t)o->bytes[i] + MARGIN + PAGE - 1) / PAGE * PAGE;
@@ -1065,7 +1145,12 @@ tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err)
 	rt_pool *pool = rt_pool_new();
 	if (!ext || !pool) abort();
 	if (how->team) share_out(x);
-	rt_run r = { .team = how->team ? rt_team_get(how->threads ? how->threads : 3) : NULL, .pool = pool, .ext = ext, .num = G->num.v, .out = o->data, .err = err };
+	rt_run r = { .team = how->team ? rt_team_get(how->threads ? how->threads : 3) : NULL,
+		     .pool = pool,
+		     .ext = ext,
+		     .num = G->num.v,
+		     .out = o->data,
+		     .err = err };
 	if (how->in_place) {
 		st = put_in_place(G, x, o, ext, &p, err);
 		r.out = p.out;
@@ -1150,13 +1235,19 @@ static double terms(const ir_graph *g, ir_ref r)
 	return (double)ir_numel(g, of) / (double)(m.dim[n->op == IR_conv_transpose] ? m.dim[n->op == IR_conv_transpose] : 1);
 }
 
-/* Computes in f64 the product, and the product of the absolute values, on the operands that the executor had. What a fast product may flush to 0
- * is below 2^-126, or is multiplied by that: 2 (1 + |a|) (1 + |b|) times it is more than enough. */
+/* Computes in f64 the product, and the product of the absolute values, on the operands that the executor had. What a fast product may flush
+ * to 0 is below 2^-126, or is multiplied by that: 2 (1 + |a|) (1 + |b|) times it is more than enough. */
 static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const void *data, char *why, size_t size)
 {
 	const tj_dtype t = (tj_dtype)ir_at(G->g, r)->dtype;
 	const bool wide_sums = t == TJ_F64; /* `exact` is not then, so its own error counts, too */
-	const double most = t == TJ_F16 ? 6e4 : wide_sums ? 1e300 : 1e37, half_ulp = ldexp(1, -rt_dtype_bits(t)), least = t == TJ_F16 ? 0x1p-24 : t == TJ_BF16 ? 0x1p-133 : 0x1p-149;
+	const double most = t == TJ_F16 ? 6e4
+	                    : wide_sums ? 1e300
+	                                : 1e37,
+		     half_ulp = ldexp(1, -rt_dtype_bits(t)),
+		     least = t == TJ_F16    ? 0x1p-24
+	                     : t == TJ_BF16 ? 0x1p-133
+	                                    : 0x1p-149;
 	const double of_sums = wide_sums ? 0x1p-52 : 0x1p-24, of_small = wide_sums ? 0x1p-1073 : 0x1p-149;
 	ir_graph *g = G->g;
 	uint32_t nout = g->out.n;
@@ -1184,7 +1275,8 @@ static bool lib_node_ok(gen *G, ir_ref r, const gen_out *got, const void *data, 
 		const ir_scalar v = ir_load(t, (const char *)data + (size_t)i * tj_dtype_size(t));
 		const double c = wide_sums ? v.d : (double)v.f;
 		if (!(sum[i] < most)) continue; /* overflow and NaN depend on the order */
-		ok = fabs(c - exact[i]) <= (k + 2) * of_sums * sum[i] + (k + 2) * of_small + (is_fast(g, r) ? 0x1p-125 * flushed[i] : 0) + (rt_is_narrow(t) ? 1.01 * half_ulp * fabs(exact[i]) + least : 0);
+		ok = fabs(c - exact[i]) <= (k + 2) * of_sums * sum[i] + (k + 2) * of_small + (is_fast(g, r) ? 0x1p-125 * flushed[i] : 0) +
+		                                   (rt_is_narrow(t) ? 1.01 * half_ulp * fabs(exact[i]) + least : 0);
 		if (!ok) snprintf(why, size, "element %lld of the library node is %a, not %a", (long long)i, c, exact[i]);
 	}
 	gen_out_free(&o);

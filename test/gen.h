@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* gen: shared by the op matrix and the fuzzer. Makes operands of any layout and content, applies ops to them with random
  * attributes, runs a graph on an executor, and compares the results with those of the evaluator. */
 #ifndef TJ_TEST_GEN_H
@@ -118,9 +119,10 @@ typedef struct gen_how {
 	bool symbols;              /* every size is an argument of the code */
 	lo_moving moving;          /* those that are, else */
 } gen_how;
-extern bool gen_on_gpu, gen_own;         /* operands are on a GPU: products of floats are computed by its library; own: by kernels of ours */
-int gen_device(const char *name);        /* its number: "mock:0", "cuda:0" ...; ends the process if there is none. Children of a process that
-                                            opened a GPU cannot use it: ask in the child */
+/* operands are on a GPU: products of floats are computed by its library; own: by kernels of ours */
+extern bool gen_on_gpu, gen_own;
+int gen_device(const char *name); /* its number: "mock:0", "cuda:0" ...; ends the process if there is none. Children of a process that
+                                     opened a GPU cannot use it: ask in the child */
 tj_status gen_run(gen *G, const gen_how *how, gen_out *o, rt_err *err);
 /* Runs the evaluator. lib: NULL, or results from which it takes the library nodes that are outputs. */
 tj_status gen_oracle(gen *G, bool int_div_zero, const gen_out *lib, gen_out *o, rt_err *err);
@@ -129,7 +131,8 @@ bool gen_folds_ok(gen *G, rt_text *why);
 void gen_keep_lib(gen *G);                          /* makes library nodes outputs */
 /* False: an element of a library node differs by more than the bound of a sum of k products; why says which. */
 bool gen_lib_ok(gen *G, const gen_out *got, char *why, size_t size);
-bool gen_same(tj_dtype t, const void *a, const void *b, int64_t n, int64_t *at); /* equal bits; all NaNs are equal. at: the first difference */
+/* equal bits; all NaNs are equal. at: the first difference */
+bool gen_same(tj_dtype t, const void *a, const void *b, int64_t n, int64_t *at);
 void gen_put_element(rt_text *t, tj_dtype dtype, const void *data, int64_t at);
 
 #endif

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # golden.sh TJC [-w] [file...]: checks every golden file, or rewrites it with -w; prints a line ok or FAIL for each.
 tjc=$1; shift
 mode=-g

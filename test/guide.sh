@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The examples of docs/GUIDE.md must compile without a warning and print the text that follows them:  test/guide.sh build
 set -u
 dir=$(mktemp -d) passed=0 failed=0

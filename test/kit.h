@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Helpers of the unit tests: cmocka, a context for each back end, tensors from literals, comparisons. */
 #ifndef TJ_TEST_KIT_H
 #define TJ_TEST_KIT_H
@@ -84,7 +85,8 @@ static inline void kit_equal(tj_tensor *t, size_t n, const float *want)
 		if (!(v[i] == want[i] || (v[i] != v[i] && want[i] != want[i]))) fail_msg("element %zu is %a, not %a", i, (double)v[i], (double)want[i]);
 }
 
-/* TJ_DEVICE puts tensors on another device. Some expectations hold only on the CPU: types in texts, immediate faults, views in the evaluator. */
+/* TJ_DEVICE puts tensors on another device. Some expectations hold only on the CPU: types in texts, immediate faults, views in the
+ * evaluator. */
 static inline bool kit_elsewhere(void) { return getenv("TJ_DEVICE") != NULL; }
 /* A call whose fault another device finds after it has returned: this waits for it. */
 static inline tj_status kit_call(tj_ctx *c, tj_fn *f, tj_tensor **out, tj_tensor *const *in)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Values of layers from PyTorch, for test/unit/known.inc:  python3 test/known.py > test/unit/known.inc
 
 The operands are value(i, salt) of test/layers.h, so that only results are stored. Needs torch; the tests do not."""

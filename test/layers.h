@@ -1,5 +1,6 @@
-/* Checks of functions that are made of ops (nn/): gradients against finite differences to the third order, compiled code against the evaluator, a batch against
- * its examples. */
+/* SPDX-License-Identifier: MIT */
+/* Checks of functions that are made of ops (functions/): gradients against finite differences to the third order, compiled code against the
+ * evaluator, a batch against its examples. */
 #ifndef TJ_TEST_LAYERS_H
 #define TJ_TEST_LAYERS_H
 
@@ -108,7 +109,9 @@ static __attribute__((unused)) void layer_with_gradients(tj_tensor **out, tj_ten
 		if (layer_float(l->in[i]) && !l->fixed[i]) wrt[n++] = in[i];
 	wrt[n] = TJ_END;
 	l->body(&out[0], in, l->self);
-	if (n && !tj_is_poison(out[0])) tj_grad(out + 1, tj_sum(tj_mul(tj_cast(out[0], TJ_F64), layer_like(tj_cast(out[0], TJ_F64), 60)), TJ_ALL, false), wrt, TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+	if (n && !tj_is_poison(out[0]))
+		tj_grad(out + 1, tj_sum(tj_mul(tj_cast(out[0], TJ_F64), layer_like(tj_cast(out[0], TJ_F64), 60)), TJ_ALL, false), wrt,
+		        TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
 }
 
 static inline bool layer_equal(tj_dtype t, const char *a, const char *b, int64_t n)
@@ -128,7 +131,8 @@ static inline bool layer_equal(tj_dtype t, const char *a, const char *b, int64_t
 	return true;
 }
 
-/* Runs the case, with its gradients, on both back ends, and with sizes as arguments of the code: equal bits. Returns the evaluator steps of the compiled plans. */
+/* Runs the case, with its gradients, on both back ends, and with sizes as arguments of the code: equal bits. Returns the evaluator steps of
+ * the compiled plans. */
 static __attribute__((noinline, unused)) uint64_t layer_compiled(const layer *of, const char *what)
 {
 	tj_ctx *was = tj_ctx_current();
@@ -150,13 +154,16 @@ static __attribute__((noinline, unused)) uint64_t layer_compiled(const layer *of
 			n += layer_float(l.in[i]) && !l.fixed[i];
 		}
 		in[l.nin] = TJ_END;
-		tj_fn *f = tj_compile(c, layer_with_gradients, &l, TJ_OPTS(tj_compile_opts, .name = "layer", .nin = l.nin, .nout = n, .dynamic = b == 2 ? TJ_DYNAMIC_ON : TJ_DYNAMIC_AUTO));
+		tj_fn *f = tj_compile(c, layer_with_gradients, &l,
+		                      TJ_OPTS(tj_compile_opts, .name = "layer", .nin = l.nin, .nout = n,
+		                              .dynamic = b == 2 ? TJ_DYNAMIC_ON : TJ_DYNAMIC_AUTO));
 		if (tj_call(f, y, in) != TJ_OK) kit_ok(c);
 		for (int i = 0; i < n; i++) {
 			const size_t bytes = tj_dtype_size(tj_dtype_of(y[i])) * (size_t)tj_numel(y[i]);
 			data[b][i] = malloc(bytes + 1);
 			assert_int_equal(tj_read(y[i], data[b][i], bytes), TJ_OK);
-			if (b && !layer_equal(tj_dtype_of(y[i]), data[0][i], data[b][i], tj_numel(y[i]))) fail_msg("%s: result %d of the compiled code differs from the evaluator's", what, i);
+			if (b && !layer_equal(tj_dtype_of(y[i]), data[0][i], data[b][i], tj_numel(y[i])))
+				fail_msg("%s: result %d of the compiled code differs from the evaluator's", what, i);
 		}
 		if (b) steps += kit_stats(f).eval_steps;
 		kit_ok(c);
@@ -195,7 +202,9 @@ static __attribute__((noinline, unused)) void layer_batch(const layer *of, const
 	for (int k = 0; k < 2; k++) {
 		if (tj_call(g, &alone, one[k]) != TJ_OK) kit_ok(tj_ctx_current());
 		const size_t bytes = tj_dtype_size(tj_dtype_of(alone)) * (size_t)tj_numel(alone);
-		if (tj_numel(y) != 2 * tj_numel(alone) || !layer_equal(tj_dtype_of(y), (const char *)tj_data(y) + (size_t)k * bytes, tj_data(alone), tj_numel(alone))) fail_msg("%s: example %d of a batch differs from it alone", what, k);
+		if (tj_numel(y) != 2 * tj_numel(alone) ||
+		    !layer_equal(tj_dtype_of(y), (const char *)tj_data(y) + (size_t)k * bytes, tj_data(alone), tj_numel(alone)))
+			fail_msg("%s: example %d of a batch differs from it alone", what, k);
 	}
 }
 
@@ -213,7 +222,8 @@ static __attribute__((noinline, unused)) void layer_near(tj_tensor *y, int64_t n
 	if (tj_numel(y) != n) fail_msg("%s: %lld elements, not %lld", what, (long long)tj_numel(y), (long long)n);
 	const double *v = tj_data(tj_cast(y, TJ_F64));
 	for (int64_t i = 0; i < n; i++)
-		if (!(fabs(v[i] - want[i]) <= relative * (1 + fabs(want[i])) || (v[i] != v[i] && want[i] != want[i]) || v[i] == want[i])) fail_msg("%s: element %lld is %.15g, not %.15g", what, (long long)i, v[i], want[i]);
+		if (!(fabs(v[i] - want[i]) <= relative * (1 + fabs(want[i])) || (v[i] != v[i] && want[i] != want[i]) || v[i] == want[i]))
+			fail_msg("%s: element %lld is %.15g, not %.15g", what, (long long)i, v[i], want[i]);
 }
 
 /* The next error: its code, the name of the function, a part of its message, and a hint. */

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Rules that a compiler does not check: includes point down, generated text is current, every mutable global is listed in
 # test/globals.txt with a reason, and others.
 #   test/lint.sh build/gen
@@ -34,14 +35,14 @@ same_name() { # .c files that share a name, but those that treat one subject at 
 		grep -vxE 'bundle\.c|grad\.c|inner\.c|plan\.c|point\.c|reduce\.c|region\.c|sized\.c'
 }
 rule 'a file has a name of its own (docs/ARCHITECTURE.md)' "$(same_name)"
-rule 'nn/ is made of functions of <tj.h>' "$(grep -nE '#include "' nn/*.[ch] | grep -v '"nn/nn.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' nn/*.[ch])"
+rule 'functions/ is made of functions of <tj.h>' "$(grep -nE '#include "' functions/*.[ch] | grep -v '"functions/functions.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' functions/*.[ch])"
 rule 'examples use only <tj.h>' "$(grep -nE '#include "' examples/*.c 2>/dev/null)"
-rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' runtime guards ir lower jit nn codegen_llvm codegen_cuda 2>/dev/null)"
+rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' runtime guards ir lower jit functions codegen_llvm codegen_cuda 2>/dev/null)"
 
 rule 'tj.h and docs/OPS.md follow ir/ops.def (make gen)' "$("$1" -c include/tj.h docs/OPS.md 2>&1)"
-rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' runtime guards ir lower jit nn codegen_llvm codegen_cuda examples test/unit test/fake 2>/dev/null | head -5)"
+rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' runtime guards ir lower jit functions codegen_llvm codegen_cuda examples test/unit test/fake 2>/dev/null | head -5)"
 rule 'the library prints to stdout nowhere and never exits' \
-	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' runtime guards ir lower jit nn codegen_llvm codegen_cuda 2>/dev/null | grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"
+	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' runtime guards ir lower jit functions codegen_llvm codegen_cuda 2>/dev/null | grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"
 rule 'locks are taken by rt_lock(), which a fork waits for' \
 	"$(grep -nE 'pthread_mutex_(un)?lock\(' jit/*.c guards/*.c ir/*.c lower/*.c runtime/*.c | head -5)"
 rule 'no files of runtime/, guards/, lower/ or jit/ call each other in a circle' \
@@ -58,11 +59,11 @@ rule 'mutable globals are those of test/globals.txt' \
 stale() {
 	for p in test/mutants/*.patch; do patch -p1 -s -f -F0 --dry-run <"$p" >/dev/null 2>&1 || echo "$p"; done
 }
-uncalled() { # functions of nn/ that no random program calls; two do not give tensors
+uncalled() { # functions of functions/ that no random program calls; two do not give tensors
 	sed -n '/^\/\* ---- reading and writing by index/,$s/^#define \(tj_[a-z0-9_]*\)(.*) \1_at(.*/\1/p' include/tj.h | grep -v '^tj_einsum_path$\|^tj_attention_method$' |
 		while read -r f; do grep -q "\b$f(" test/fuzz_calls.c || echo "$f"; done
 }
-rule 'random programs call every function of nn/ (test/fuzz_calls.c)' "$(uncalled)"
+rule 'random programs call every function of functions/ (test/fuzz_calls.c)' "$(uncalled)"
 rule 'names of files have no odd characters' "$(git ls-files 2>/dev/null | grep -vE '^[A-Za-z0-9._/+-]+$')"
 rule 'every patch of test/mutants applies' "$(stale)"
 uncited() { # rules of test/peers/documented.txt whose sentence does not stand in the document that they name

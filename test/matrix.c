@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: MIT */
 /* matrix: every op of ir/ops.def x dtype x shape x layout x executor, against the evaluator, bit for bit.
  *
- *   matrix [-w 512|256|128|all|rotate] [-d device] [-f] [-z] [-n n] [-q] [-s seed] [REGEX]      REGEX: of case names, as in "softmax f32 \[3,5\]"
+ *   matrix [-w 512|256|128|all|rotate] [-d device] [-f] [-z] [-n n] [-q] [-s seed] [REGEX]      REGEX: of case names, as in "softmax f32
+ * \[3,5\]"
  *
  * -z: every size is an argument of the code, so that the shapes of an op share code. -w rotate: each width has a third of the cases of
  * an op. -n: only every n-th case. Many cases of an op are outputs of one graph, so that they need one compile. An op without cases
@@ -23,12 +25,38 @@ enum { SPREAD = GEN_LAYOUTS /* of one number */, MAX_DIM = 6, CHUNK = 160, WORKE
 /* ---- shapes ---- */
 typedef struct shape { int rank; int64_t dim[MAX_DIM]; bool reductions; } shape;
 static const shape shapes[] = {
-	{ 0, { 0 }, false }, { 1, { 0 }, false }, { 2, { 0, 3 }, false }, { 1, { 1 }, false }, { 2, { 1, 1 }, false }, { 1, { 7 }, false },
-	{ 1, { 33 }, false }, { 2, { 3, 5 }, false }, { 3, { 2, 3, 4 }, false }, { 1, { 65 }, false }, { 2, { 16, 129 }, false },
-	{ 2, { 5, 1 }, false }, { 3, { 1, 17, 1 }, false }, { 4, { 2, 0, 3, 2 }, false }, { 5, { 2, 1, 3, 2, 9 }, false }, { 2, { 64, 64 }, false },
-	{ 1, { 16 }, false }, { 2, { 40, 3 }, false }, { 3, { 2, 1, 64 }, false }, { 6, { 2, 3, 1, 2, 2, 3 }, false },
-	{ 1, { 127 }, true }, { 1, { 128 }, true }, { 1, { 129 }, true }, { 1, { 2048 }, true }, { 1, { 2049 }, true }, { 2, { 3, 5000 }, true },
-	{ 2, { 700, 9 }, true }, { 3, { 33, 7, 65 }, true }, { 1, { 70001 }, true }, { 2, { 32, 2 }, true }, { 2, { 33, 2 }, true }, { 3, { 3, 200, 3 }, true },
+	{ 0, { 0 }, false },
+	{ 1, { 0 }, false },
+	{ 2, { 0, 3 }, false },
+	{ 1, { 1 }, false },
+	{ 2, { 1, 1 }, false },
+	{ 1, { 7 }, false },
+	{ 1, { 33 }, false },
+	{ 2, { 3, 5 }, false },
+	{ 3, { 2, 3, 4 }, false },
+	{ 1, { 65 }, false },
+	{ 2, { 16, 129 }, false },
+	{ 2, { 5, 1 }, false },
+	{ 3, { 1, 17, 1 }, false },
+	{ 4, { 2, 0, 3, 2 }, false },
+	{ 5, { 2, 1, 3, 2, 9 }, false },
+	{ 2, { 64, 64 }, false },
+	{ 1, { 16 }, false },
+	{ 2, { 40, 3 }, false },
+	{ 3, { 2, 1, 64 }, false },
+	{ 6, { 2, 3, 1, 2, 2, 3 }, false },
+	{ 1, { 127 }, true },
+	{ 1, { 128 }, true },
+	{ 1, { 129 }, true },
+	{ 1, { 2048 }, true },
+	{ 1, { 2049 }, true },
+	{ 2, { 3, 5000 }, true },
+	{ 2, { 700, 9 }, true },
+	{ 3, { 33, 7, 65 }, true },
+	{ 1, { 70001 }, true },
+	{ 2, { 32, 2 }, true },
+	{ 2, { 33, 2 }, true },
+	{ 3, { 3, 200, 3 }, true },
 };
 
 static bool for_op(const shape *s, ir_op op)
@@ -106,7 +134,12 @@ static void cases_of(ir_op op, kases *list)
 			if (!for_op(&shapes[s], op) || (gen_creates(op) && s > 5)) continue;
 			for (int l = 0; l < GEN_LAYOUTS; l++) {
 				if (!opt.full && l != (s + t + (int)op + (int)opt.seed) % GEN_LAYOUTS) continue;
-				add_case(list, (kase){ .op = op, .dtype = (tj_dtype)t, .shape = s, .layout = l, .content = content_for(op, n, s + t + l), .want = wanted(op, s / 2 + t) });
+				add_case(list, (kase){ .op = op,
+				                       .dtype = (tj_dtype)t,
+				                       .shape = s,
+				                       .layout = l,
+				                       .content = content_for(op, n, s + t + l),
+				                       .want = wanted(op, s / 2 + t) });
 			}
 		}
 }
@@ -297,7 +330,8 @@ static void run_group(const kase *k, uint32_t n, report *rep)
 	gen_keep_lib(&G);
 	rt_exec *built = NULL;
 	bool halve = used && n > 1 && opt.llvm && !opt.device && (!builds(&G, &built) || built->eval_steps);
-	if (used && n == 1 && opt.llvm && !opt.device && builds(&G, &built) && built->eval_steps && !is_empty(&G)) verdict(rep, k, "compiled", false, "the evaluator computes a step of it");
+	if (used && n == 1 && opt.llvm && !opt.device && builds(&G, &built) && built->eval_steps && !is_empty(&G))
+		verdict(rep, k, "compiled", false, "the evaluator computes a step of it");
 	for (int e = 0; used && !halve && e < executors(); e++) {
 		executor x = executor_at(e);
 		run_on(&G, k, out, n, &x, rep);

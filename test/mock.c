@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The mock device: memory, queues, faults. */
 #include "test/mock.h"
 #include "runtime/bytes.h"
@@ -380,8 +381,23 @@ uint64_t mock_pending(void)
 int mock_device(void)
 {
 	static const rt_device device = {
-		.name = "mock:0", .target = &mock_target, .alloc = mock_alloc, .free = mock_free, .open = mock_open, .close = mock_close, .write = mock_write, .read = mock_read, .copy = mock_copy,
-		.zero = mock_zero, .launch = mock_launch, .wait = mock_wait, .failed = mock_failed, .mark = mock_mark, .wait_for = mock_wait_for, .finish = mock_finish, .drain = mock_drain,
+		.name = "mock:0",
+		.target = &mock_target,
+		.alloc = mock_alloc,
+		.free = mock_free,
+		.open = mock_open,
+		.close = mock_close,
+		.write = mock_write,
+		.read = mock_read,
+		.copy = mock_copy,
+		.zero = mock_zero,
+		.launch = mock_launch,
+		.wait = mock_wait,
+		.failed = mock_failed,
+		.mark = mock_mark,
+		.wait_for = mock_wait_for,
+		.finish = mock_finish,
+		.drain = mock_drain,
 	};
 	pthread_mutex_lock(&mock.lock);
 	if (!mock.number) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* mock: a device without hardware, as strict as a GPU:
  *
  *   its memory   an address range that the host cannot access (PROT_NONE); kernels and copies use a second mapping of it

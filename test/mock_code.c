@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The kernels of the mock device: prints kernel IR as scalar C, one index at a time, for the C compiler of the system. Reductions,
  * conversions and other operations that are no plain C call functions of this file. */
 #include "test/mock.h"
@@ -76,8 +77,10 @@ void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, 
 static const char prelude[] =
 	"typedef long i64; typedef union { i64 i; float f; double d; } S;\n"
 	"typedef struct { void *const *buf; const unsigned long *num; int *fault; char *scratch; const i64 *size; char *shared; } args;\n"
-	"extern S mock_load(int, const void *); extern void mock_store(int, void *, S); extern S mock_convert(S, int, int); extern S mock_bitcast(S, int, int);\n"
-	"extern S mock_op(int, int, S, S, S); extern S mock_reduce(int, int, int, const S *, i64); extern void mock_part(int, int, int, const S *, i64, void *, i64, i64, i64);\n"
+	"extern S mock_load(int, const void *); extern void mock_store(int, void *, S); extern S mock_convert(S, int, int); extern S "
+	"mock_bitcast(S, int, int);\n"
+	"extern S mock_op(int, int, S, S, S); extern S mock_reduce(int, int, int, const S *, i64); extern void mock_part(int, int, int, const S "
+	"*, i64, void *, i64, i64, i64);\n"
 	"extern S *mock_rows(i64); extern void free(void *);\n";
 
 typedef struct printer {
@@ -98,8 +101,11 @@ static void put_at(printer *p, const lo_ins *in)
 	put_size(p, x->offset);
 	for (int i = 0; i < p->k->ndim; i++)
 		if (x->coef[i]) rt_puts(p->t, " + "), put_size(p, x->coef[i]), rt_putf(p->t, " * d%d", i);
-	if (x->rcoef) rt_puts(p->t, " + "), put_size(p, x->rcoef), rt_puts(p->t, " * (r / "), put_size(p, x->group ? x->group : 1), rt_puts(p->t, ")");
-	for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++) rt_puts(p->t, " + "), put_size(p, x->jump[j].by), rt_putf(p->t, " * (r / %lld)", (long long)x->jump[j].every);
+	if (x->rcoef)
+		rt_puts(p->t, " + "), put_size(p, x->rcoef), rt_puts(p->t, " * (r / "), put_size(p, x->group ? x->group : 1),
+			rt_puts(p->t, ")");
+	for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++)
+		rt_puts(p->t, " + "), put_size(p, x->jump[j].by), rt_putf(p->t, " * (r / %lld)", (long long)x->jump[j].every);
 	if (in->dyn != LO_NOREF) rt_putf(p->t, " + v%u.i * ", in->dyn), put_size(p, in->dyn_stride);
 }
 
@@ -147,8 +153,12 @@ static void put_ins(printer *p, uint32_t id)
 	const int dtype = in->nsrc ? p->k->ins.v[in->src[0]].dtype : in->dtype;
 	switch (in->op) {
 	case LO_CONST:
-		if (in->dtype == TJ_F16 || in->dtype == TJ_BF16) rt_putf(p->t, "v%u.f = ((union { unsigned u; float f; }){ 0x%xu }).f;\n", id, bits_of(ir_load((tj_dtype)in->dtype, &in->imm).f)); /* inf and NaN are no literals */
-		else rt_putf(p->t, "v%u.i = %lldL + %lldL;\n", id, (long long)(in->imm / 2), (long long)(in->imm - in->imm / 2)); /* LONG_MIN is no literal */
+		if (in->dtype == TJ_F16 || in->dtype == TJ_BF16)
+			rt_putf(p->t, "v%u.f = ((union { unsigned u; float f; }){ 0x%xu }).f;\n", id,
+			        bits_of(ir_load((tj_dtype)in->dtype, &in->imm).f)); /* inf and NaN are no literals */
+		else
+			rt_putf(p->t, "v%u.i = %lldL + %lldL;\n", id, (long long)(in->imm / 2),
+			        (long long)(in->imm - in->imm / 2)); /* LONG_MIN is no literal */
 		return;
 	case LO_NUM: rt_putf(p->t, "v%u.i = (i64)a->num[%lld];\n", id, (long long)in->imm); return;
 	case LO_SIZE: rt_putf(p->t, "v%u.i = a->size[%lld];\n", id, (long long)in->imm); return;
@@ -200,7 +210,8 @@ static void put_kernel(printer *p)
 	rt_puts(p->t, prelude);
 	rt_puts(p->t, "void mock_entry(const args *a, i64 begin, i64 end)\n{\n");
 	for (uint32_t i = 0; i < k->buf.n; i++)
-		if (k->buf.v[i].role != LO_KEPT && k->buf.v[i].aligned) rt_putf(p->t, "if ((unsigned long)a->buf[%u] %% 64) __builtin_trap(); /* said to be aligned */\n", i);
+		if (k->buf.v[i].role != LO_KEPT && k->buf.v[i].aligned)
+			rt_putf(p->t, "if ((unsigned long)a->buf[%u] %% 64) __builtin_trap(); /* said to be aligned */\n", i);
 	for (uint32_t i = 0; i < p->s->kept.n; i++) {
 		const uint32_t b = p->s->kept.v[i].buf;
 		if (p->s->kept.v[i].where == LO_REGISTERS) rt_putf(p->t, "i64 kept%u[", b), put_size(p, k->buf.v[b].elems), rt_puts(p->t, "];\n");
@@ -320,13 +331,49 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 static int64_t part(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes)
 {
 	(void)k;
-	return column ? IR_TREE_COLUMN_ROWS * t->least_chunks : (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS * t->least_chunks;
+	return column ? IR_TREE_COLUMN_ROWS * t->least_chunks
+	              : (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS * t->least_chunks;
 }
 
 const lo_target mock_target = {
-	.name = "mock", .backend = "mock", .find = find,
-	.weight = 40, .members = 12, .redundant = 2, .few_rows = 4, .long_row = 1 << 12, .split_row = 1 << 13, .few_columns = 8, .split_column = 1 << 8, .splits_searches = true, .far_step = 8, .transposed = 1 << 10,
-	.kept_bytes = 4096, .shared_bytes = INT64_MAX, .kept_rows = 1, .unit_bytes = 1024, .unit_ns = 1e3, .lanes = 16, .tile_rows = 8,
-	.op_ns = 0.01, .byte_ns = 0.01, .same_ns = 0.01, .far_ns = 0.01, .parts = 4, .least_chunks = 2, .most_chunks = 4, .join_ns = 1, .lane_ns = 1,
-	.strip_elems = 1 << 20, .far_elems = 1 << 20, .far_bytes = 1 << 20, .again_after = 1, .stored_after = 3, .again_work = 24, .vec = lo_vec_of_tree, .keep = keep, .units = units, .part = part,
+	.name = "mock",
+	.backend = "mock",
+	.find = find,
+	.weight = 40,
+	.members = 12,
+	.redundant = 2,
+	.few_rows = 4,
+	.long_row = 1 << 12,
+	.split_row = 1 << 13,
+	.few_columns = 8,
+	.split_column = 1 << 8,
+	.splits_searches = true,
+	.far_step = 8,
+	.transposed = 1 << 10,
+	.kept_bytes = 4096,
+	.shared_bytes = INT64_MAX,
+	.kept_rows = 1,
+	.unit_bytes = 1024,
+	.unit_ns = 1e3,
+	.lanes = 16,
+	.tile_rows = 8,
+	.op_ns = 0.01,
+	.byte_ns = 0.01,
+	.same_ns = 0.01,
+	.far_ns = 0.01,
+	.parts = 4,
+	.least_chunks = 2,
+	.most_chunks = 4,
+	.join_ns = 1,
+	.lane_ns = 1,
+	.strip_elems = 1 << 20,
+	.far_elems = 1 << 20,
+	.far_bytes = 1 << 20,
+	.again_after = 1,
+	.stored_after = 3,
+	.again_work = 24,
+	.vec = lo_vec_of_tree,
+	.keep = keep,
+	.units = units,
+	.part = part,
 };

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Applies each bug of test/mutants/*.patch to a copy of the tree, and runs the tests until one fails.
 #   test/mutants.sh build-folder [regex]
 # The first line of a patch describes the bug. Fails when the tests do not find a bug, or when a patch does not apply or does

@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: MIT */
 /* prelude: what is PTX on a GPU, against plain C:  prelude [-d device] [-n chunks]
  *
  * Conversions: all f16 and all bf16 to f32; all f32, in 4096 chunks, to f16 and bf16. -n: only so many chunks, spread evenly.
- * Stores of 16 bytes, and of 8 (i8): rows of 64 elements begin at multiples of these; most rows of 63 do not, and are stored element by element. */
+ * Stores of 16 bytes, and of 8 (i8): rows of 64 elements begin at multiples of these; most rows of 63 do not, and are stored element by
+ * element. */
 #include <tj.h>
 
 #include <stdlib.h>
@@ -9,8 +11,14 @@
 
 enum { CHUNKS = 4096, CHUNK = 1 << 20, ROWS = 300, WIDE = 64, ODD = 63 };
 
-static void widen(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(in[0], TJ_F32), out[1] = tj_cast(in[1], TJ_F32); }
-static void narrow(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(in[0], TJ_F16), out[1] = tj_cast(in[0], TJ_BF16); }
+static void widen(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_cast(in[0], TJ_F32), out[1] = tj_cast(in[1], TJ_F32);
+}
+static void narrow(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_cast(in[0], TJ_F16), out[1] = tj_cast(in[0], TJ_BF16);
+}
 
 static void mask(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_bitwise_xor(in[0], in[1]); }
 
@@ -92,7 +100,8 @@ static bool check_stores(tj_ctx *c, tj_fn *f, tj_dtype t, int columns)
 	for (size_t i = 0; read && i < bytes; i++) {
 		const uint8_t want = x[i] ^ y[i % ((size_t)columns * size)];
 		if (got[i] == want) continue;
-		printf("%s: byte %zu of row %zu, of %d elements, is %02x, not %02x\n", tj_dtype_name(t), i % ((size_t)columns * size), i / ((size_t)columns * size), columns, got[i], want);
+		printf("%s: byte %zu of row %zu, of %d elements, is %02x, not %02x\n", tj_dtype_name(t), i % ((size_t)columns * size),
+		       i / ((size_t)columns * size), columns, got[i], want);
 		return false;
 	}
 	return read;

@@ -1,5 +1,6 @@
-/* products: random graphs around matrix products, compiled and compared with the evaluator, bit for bit. Fast products of bf16 must be within
- * the bound of docs/NUMERICS.md; what follows them is compared bit for bit.
+/* SPDX-License-Identifier: MIT */
+/* products: random graphs around matrix products, compiled and compared with the evaluator, bit for bit. Fast products of bf16 must be
+ * within the bound of docs/NUMERICS.md; what follows them is compared bit for bit.
  *
  *   products [-n cases] [-s first seed] [-t seconds] [-w 512|256|128|rotate] [-threads n] [-j processes] [-v]
  *
@@ -75,7 +76,8 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		known = describe(where, sizeof where, at, (char *)s->map + 4096, (char *)s->map + s->mapped - 4096, "external", i);
 	}
 	for (uint32_t i = 0; results && results->map && i < results->n && !known; i++)
-		known = describe(where, sizeof where, at, (char *)results->map[i] + 4096, (char *)results->map[i] + results->mapped[i] - 4096, "result", i);
+		known = describe(where, sizeof where, at, (char *)results->map[i] + 4096,
+		                 (char *)results->map[i] + results->mapped[i] - 4096, "result", i);
 	snprintf(here->why, sizeof here->why, "%s at %p%s", strsignal(sig), (const void *)at, where);
 	_exit(1);
 }
@@ -135,8 +137,17 @@ static void run_both(gen *G, const prod_case *c, lo_family *family, prod_mix *mi
 	gen_keep_lib(G);
 	const bool near = G->g->out.n != nout;
 	for (int i = 0; i < (threads > 1 ? 2 : 1) && !why->n; i++) {
-		gen_how how = { .target = &lo_cpu, .family = family, .symbols = c->symbols, .off = c->unfused ? LO_OFF(FUSE) | LO_OFF(EPILOGUE) : 0, .threads = threads };
-		if (c->rows_move) how.moving = (lo_moving){ .moving = &c->m, .nmoving = 1, .fixed = fixed, .nfixed = RT_COUNT(fixed), .always = c->resized || c->seed % 2 };
+		gen_how how = { .target = &lo_cpu,
+			        .family = family,
+			        .symbols = c->symbols,
+			        .off = c->unfused ? LO_OFF(FUSE) | LO_OFF(EPILOGUE) : 0,
+			        .threads = threads };
+		if (c->rows_move)
+			how.moving = (lo_moving){ .moving = &c->m,
+				                  .nmoving = 1,
+				                  .fixed = fixed,
+				                  .nfixed = RT_COUNT(fixed),
+				                  .always = c->resized || c->seed % 2 };
 		how.team = threads > 1 && c->team_first == (i == 0);
 		how.in_place = c->in_place && i == (threads > 1);
 		run_once(G, c, &how, near, &want, why);
@@ -292,7 +303,8 @@ static void progress(const totals *t, time_t begin)
 	const time_t now = time(NULL);
 	if (!isatty(1) || now == last) return;
 	last = now;
-	printf("\r%6llu cases, %llu failed, %lld s ", (unsigned long long)(t->passed + t->failed), (unsigned long long)t->failed, (long long)(now - begin));
+	printf("\r%6llu cases, %llu failed, %lld s ", (unsigned long long)(t->passed + t->failed), (unsigned long long)t->failed,
+	       (long long)(now - begin));
 	fflush(stdout);
 }
 
@@ -344,10 +356,24 @@ static void print_mix(const prod_mix *m)
 	const int ops = prod_after_ops(&after);
 	int col = 0;
 	printf("mix: %llu cases, %.1f products and %.1f runs each\n", (unsigned long long)m->cases, (double)m->products / n, (double)m->runs / n);
-	const struct { const char *name; uint64_t n; } share[] = {
-		{ "empty", m->empty }, { "vectors", m->vectors }, { "batches", m->batches }, { "k > 256", m->chunks }, { "large", m->large }, { "views", m->views }, { "ops in front", m->ahead },
-		{ "odd layouts", m->odd }, { "constants", m->constants }, { "mixed dtypes", m->casts }, { "special values", m->special },
-		{ "several results", m->kept }, { "guard pages", m->guarded }, { "shared code", m->sizes }, { "fast", m->fast }, { "kernels side by side", m->beside }, { "kernels that follow", m->follow } };
+	const struct { const char *name; uint64_t n;
+	} share[] = { { "empty", m->empty },
+		      { "vectors", m->vectors },
+		      { "batches", m->batches },
+		      { "k > 256", m->chunks },
+		      { "large", m->large },
+		      { "views", m->views },
+		      { "ops in front", m->ahead },
+		      { "odd layouts", m->odd },
+		      { "constants", m->constants },
+		      { "mixed dtypes", m->casts },
+		      { "special values", m->special },
+		      { "several results", m->kept },
+		      { "guard pages", m->guarded },
+		      { "shared code", m->sizes },
+		      { "fast", m->fast },
+		      { "kernels side by side", m->beside },
+		      { "kernels that follow", m->follow } };
 	for (size_t i = 0; i < RT_COUNT(share); i++) printf("%s %s %.0f%%", i ? "," : " ", share[i].name, 100 * (double)share[i].n / n);
 	printf("\n");
 	for (int i = 0; i < PROD_KINDS; i++) put_count(&col, prod_kind_name[i], m->kind[i]);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* products: a case is a struct of plain numbers, drawn from a seed. Its graph is made from the struct alone, so a failing case is cut down
  * by making the struct simpler. Each part of it has a seed of its own: when one part goes, the others stay as they are. */
 #ifndef TJ_TEST_PRODUCTS_H
@@ -33,7 +34,8 @@ typedef struct prod_operand {
 	bool apart;          /* it is the first columns of what is stored, prod_case.wider more than it needs */
 } prod_operand;
 
-typedef struct prod_after { uint64_t seed; int op; bool kept; } prod_after; /* op: see products_graph.c; kept: its operand is a result, too */
+/* op: see products_graph.c; kept: its operand is a result, too */
+typedef struct prod_after { uint64_t seed; int op; bool kept; } prod_after;
 
 typedef struct prod_case {
 	uint64_t seed;
@@ -55,7 +57,8 @@ typedef struct prod_case {
 } prod_case;
 
 typedef struct prod_mix { /* only counters: added up as an array of uint64_t */
-	uint64_t cases, runs, products, empty, vectors, batches, chunks, large, views, ahead, odd, constants, casts, special, kept, guarded, sizes, fast, beside, follow;
+	uint64_t cases, runs, products, empty, vectors, batches, chunks, large, views, ahead, odd, constants, casts, special, kept, guarded,
+		sizes, fast, beside, follow;
 	uint64_t kind[PROD_KINDS], dtype[TJ_DTYPE_COUNT], after[32];
 } prod_mix;
 

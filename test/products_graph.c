@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* products_graph: draws a case, makes its graph, makes cases simpler. */
 #include "test/products.h"
 
@@ -12,10 +13,12 @@ static int64_t between(gen *G, int64_t lo, int64_t hi) { return lo + gen_below(G
 
 /* Ops on a product. */
 #define AFTER(X) \
-	X(BIAS, "bias") X(COLUMN, "bias by row") X(RESIDUAL, "residual") X(SCALE, "scale") X(NUMBER, "number") X(GATE, "gate") X(ACT, "activation") \
-	X(ACT2, "activation") X(CAST, "cast") X(WHERE, "where") X(CLAMP, "clamp") X(COMPARE, "compare") X(POINT, "square, neg") X(TRANSPOSE, "transpose") \
-	X(PERMUTE, "permute") X(RESHAPE, "reshape") X(FLIP, "flip") X(SLICE, "slice") X(SUM, "sum") X(MAX, "max") X(MEAN, "mean") X(SOFTMAX, "softmax") \
-	X(NORM, "norm") X(CAT, "cat") X(ARGMAX, "argmax")
+	X(BIAS, "bias") \
+	X(COLUMN, "bias by row") X(RESIDUAL, "residual") X(SCALE, "scale") X(NUMBER, "number") X(GATE, "gate") X(ACT, "activation") \
+		X(ACT2, "activation") X(CAST, "cast") X(WHERE, "where") X(CLAMP, "clamp") X(COMPARE, "compare") X(POINT, "square, neg") \
+			X(TRANSPOSE, "transpose") X(PERMUTE, "permute") X(RESHAPE, "reshape") X(FLIP, "flip") X(SLICE, "slice") \
+				X(SUM, "sum") X(MAX, "max") X(MEAN, "mean") X(SOFTMAX, "softmax") X(NORM, "norm") X(CAT, "cat") \
+					X(ARGMAX, "argmax")
 enum {
 #define X(name, text) AFTER_##name,
 	AFTER(X)
@@ -103,8 +106,12 @@ static gen_content any_content(gen *G)
 static void draw_dtypes(gen *G, prod_case *c)
 {
 	static const tj_dtype pair[][3] = { /* stored left, stored right, read as */
-		{ TJ_I8, TJ_I8, TJ_I32 }, { TJ_I8, TJ_I8, TJ_I32 }, { TJ_U8, TJ_I8, TJ_I32 }, { TJ_I8, TJ_F32, TJ_F32 }, { TJ_F32, TJ_I8, TJ_F32 }, { TJ_BF16, TJ_BF16, TJ_F32 }, { TJ_BF16, TJ_F32, TJ_F32 }, { TJ_F16, TJ_F16, TJ_F32 },
-		{ TJ_F32, TJ_F32, TJ_F64 }, { TJ_F32, TJ_F32, TJ_BF16 }, { TJ_I16, TJ_I16, TJ_I64 }, { TJ_BOOL, TJ_F32, TJ_F32 }, { TJ_I8, TJ_F16, TJ_F16 } };
+		                            { TJ_I8, TJ_I8, TJ_I32 },    { TJ_I8, TJ_I8, TJ_I32 },   { TJ_U8, TJ_I8, TJ_I32 },
+		                            { TJ_I8, TJ_F32, TJ_F32 },   { TJ_F32, TJ_I8, TJ_F32 },  { TJ_BF16, TJ_BF16, TJ_F32 },
+		                            { TJ_BF16, TJ_F32, TJ_F32 }, { TJ_F16, TJ_F16, TJ_F32 }, { TJ_F32, TJ_F32, TJ_F64 },
+		                            { TJ_F32, TJ_F32, TJ_BF16 }, { TJ_I16, TJ_I16, TJ_I64 }, { TJ_BOOL, TJ_F32, TJ_F32 },
+		                            { TJ_I8, TJ_F16, TJ_F16 }
+	};
 	tj_dtype t = any_dtype(G);
 	for (int i = 0; i < PROD_OPERANDS; i++) c->in[i].dtype = c->in[i].cast = t;
 	if (gen_chance(G, 14)) {
@@ -361,7 +368,9 @@ static ir_ref scaled(gen *G, ir_ref r)
 	int64_t dim[TJ_MAX_RANK];
 	for (int i = 0; i < m.rank; i++) dim[i] = gen_chance(G, 50) ? 1 : m.dim[i];
 	ir_ref x = beside(G, gen_chance(G, 15) && rt_is_float((tj_dtype)m.dtype) ? TJ_F16 : (tj_dtype)m.dtype, m.rank, dim);
-	if (gen_chance(G, 15)) return try_op(G, IR_where, 3, (ir_ref[]){ beside(G, TJ_BOOL, m.rank, dim), r, constant(G, (tj_dtype)m.dtype, 0, NULL, 1) }, 0, NULL);
+	if (gen_chance(G, 15))
+		return try_op(G, IR_where, 3, (ir_ref[]){ beside(G, TJ_BOOL, m.rank, dim), r, constant(G, (tj_dtype)m.dtype, 0, NULL, 1) },
+		              0, NULL);
 	if (ir_at(G->g, x)->dtype != m.dtype) x = ir_cast(G->g, x, (tj_dtype)m.dtype, SITE);
 	return op == IR_div && !rt_is_float((tj_dtype)m.dtype) ? IR_NONE : op2(G, op, r, x);
 }
@@ -528,12 +537,14 @@ static ir_ref sliced(gen *G, ir_ref y, const ir_meta *m)
 	static const int64_t steps[] = { 1, 1, 2, -1 };
 	if (!m->rank) return IR_NONE;
 	int64_t axis = gen_below(G, m->rank), n = m->dim[axis];
-	return with_attrs(G, IR_slice, y, 4, (int64_t[]){ axis, gen_chance(G, 50) ? TJ_END_DIM : gen_below(G, n / 2 + 1), TJ_END_DIM, PICK(G, steps) });
+	return with_attrs(G, IR_slice, y, 4,
+	                  (int64_t[]){ axis, gen_chance(G, 50) ? TJ_END_DIM : gen_below(G, n / 2 + 1), TJ_END_DIM, PICK(G, steps) });
 }
 
 static ir_ref apply(gen *G, int op, ir_ref y)
 {
-	static const ir_op act[] = { IR_relu, IR_relu, IR_gelu, IR_gelu_tanh, IR_tanh, IR_silu, IR_sigmoid }, point[] = { IR_square, IR_neg, IR_abs };
+	static const ir_op act[] = { IR_relu, IR_relu, IR_gelu, IR_gelu_tanh, IR_tanh, IR_silu, IR_sigmoid },
+			   point[] = { IR_square, IR_neg, IR_abs };
 	const ir_meta m = ir_meta_of(G->g, y);
 	const tj_dtype t = (tj_dtype)m.dtype;
 	const int last = m.rank - 1;
@@ -551,7 +562,9 @@ static ir_ref apply(gen *G, int op, ir_ref y)
 	case AFTER_CAST: return with_attrs(G, IR_cast, y, 1, (int64_t[]){ gen_below(G, TJ_DTYPE_COUNT) });
 	case AFTER_WHERE: return select_some(G, y, &m);
 	case AFTER_CLAMP: return try_op(G, IR_clamp, 3, (ir_ref[]){ y, constant(G, t, 0, NULL, 0), constant(G, t, 0, NULL, 6) }, 0, NULL);
-	case AFTER_COMPARE: return op2(G, gen_chance(G, 50) ? IR_gt : IR_le, y, gen_chance(G, 50) ? constant(G, t, 0, NULL, 0) : beside(G, t, m.rank, m.dim));
+	case AFTER_COMPARE:
+		return op2(G, gen_chance(G, 50) ? IR_gt : IR_le, y,
+		           gen_chance(G, 50) ? constant(G, t, 0, NULL, 0) : beside(G, t, m.rank, m.dim));
 	case AFTER_POINT: return op1(G, PICK(G, point), y);
 	case AFTER_TRANSPOSE: return m.rank > 1 ? with_attrs(G, IR_transpose, y, 2, (int64_t[]){ -1, -2 }) : IR_NONE;
 	case AFTER_PERMUTE: return m.rank > 1 ? with_attrs(G, IR_permute, y, m.rank, before_permute(G, m.rank, dim).attr) : IR_NONE;

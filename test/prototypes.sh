@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Prints each prototype that is not in the section of the file that defines the function: header, function, file.
 # A section of a header begins with a comment `/* ---- ...` or `/* plan.c */`. It is for the files that the comment names. If it names none, and
 # before the first section, it is for the .c file with the name of the header.

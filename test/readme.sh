@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # The first program of README.md must compile as shown, without a warning, and run:  test/readme.sh build
 set -eu
 dir=$(mktemp -d)

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Runs the programs of these tiers of test/suite, two at a time, and adds their counts up:
 #   BUILD=build test/run.sh [-x] [-t seconds] [-o names] [-m regex] tier...
 # -x: stops at the first failure; -o: runs only the named programs, in that order; -m: only those whose names match.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A test that cannot run here prints the reason; test/run.sh shows the line. */
 #ifndef TJ_TEST_SKIP_H
 #define TJ_TEST_SKIP_H

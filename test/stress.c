@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* stress: threads with clones of one engine make mixed calls, and check each result: shared functions in both modes with a small
  * budget of entries, changing sizes, functions that one thread makes and frees, cells, branches, ops outside of functions,
  * tensors large enough for the team, reports during calls of other threads, occasional forks.
@@ -182,7 +183,8 @@ static void *work(void *p)
 	tj_ctx *c = tj_ctx_clone(w->parent);
 	tj_ctx_use(c);
 	w->cell = tj_param(c, TJ_F32, TJ_0D);
-	w->own = tj_compile(c, adds, &w->cell, TJ_OPTS(tj_compile_opts, .name = "adds", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .state = TJ_VARS(&w->cell)));
+	w->own = tj_compile(c, adds, &w->cell,
+	                    TJ_OPTS(tj_compile_opts, .name = "adds", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .state = TJ_VARS(&w->cell)));
 	for (long i = 0; i < w->calls && !w->bad; i++) {
 		if (w->sum > 1e6) {
 			w->sum = 0;
@@ -220,8 +222,9 @@ static bool fork_once(tj_ctx *c, const shared *s)
 
 static tj_fn *shared_fn(tj_ctx *c, tj_body *body, shared *s, int nout, tj_mode mode)
 {
-	return tj_compile(c, body, s, TJ_OPTS(tj_compile_opts, .name = "shared", .nin = 1, .nout = nout, .max_entries = 12, .mode = mode, .dynamic = mode == TJ_DIRECT ? TJ_DYNAMIC_OFF : TJ_DYNAMIC_AUTO,
-	                                      .state = TJ_VARS(&s->three)));
+	return tj_compile(c, body, s,
+	                  TJ_OPTS(tj_compile_opts, .name = "shared", .nin = 1, .nout = nout, .max_entries = 12, .mode = mode,
+	                          .dynamic = mode == TJ_DIRECT ? TJ_DYNAMIC_OFF : TJ_DYNAMIC_AUTO, .state = TJ_VARS(&s->three)));
 }
 
 int main(int argc, char **argv)

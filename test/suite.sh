@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Prints the programs of these tiers of test/suite, each as a line `name command`:  BUILD=build test/suite.sh tier...
 set -u
 B=${BUILD:-build}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tjc: parses IR text, runs passes, prints the result. For tests and for looking at a graph.
  *
  *   tjc -p dce,decomp file.tj      the graph after the passes
@@ -74,7 +75,8 @@ static tj_status run_fold(const ir_graph *from, ir_graph *to, rt_text *t, rt_err
 /* Returns the outputs, then the gradients of the first one by all inputs that are floats. */
 static tj_status run_grad(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
 {
-	ir_ref *map = calloc(from->node.n + 1, sizeof *map), *wrt = calloc(from->node.n + 1, sizeof *wrt), *out = calloc(from->node.n + 1, sizeof *out);
+	ir_ref *map = calloc(from->node.n + 1, sizeof *map), *wrt = calloc(from->node.n + 1, sizeof *wrt),
+	       *out = calloc(from->node.n + 1, sizeof *out);
 	(void)t;
 	tj_status st = map && wrt && out ? ir_pass_dce(from, to, map, err) : TJ_ERR_NOMEM;
 	if (st == TJ_OK) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ulp: measures the errors of the maths functions. Inputs: every f32, or every stride-th; random f64; special values.
  *
  *   ulp [-s stride] [-n f64 inputs] [-j processes] [-e every] [-32|-64] [name...]
@@ -253,7 +254,8 @@ static double near_square(double x) { return x * x; }
 /* sin(pi x) / (pi x); multiples of 1/2 are taken off exactly. */
 static long double near_sincl(long double x)
 {
-	const long double pi = 3.14159265358979323846264338327950288L, n = rintl(2 * x), r = (x - n / 2) * pi, q = fmodl(n, 4), k = q < 0 ? q + 4 : q;
+	const long double pi = 3.14159265358979323846264338327950288L, n = rintl(2 * x), r = (x - n / 2) * pi, q = fmodl(n, 4),
+			  k = q < 0 ? q + 4 : q;
 	return x == 0 ? 1 : isinf(x) ? NAN : (k == 0 ? sinl(r) : k == 1 ? cosl(r) : k == 2 ? -sinl(r) : -cosl(r)) / (pi * x) + 0;
 }
 static double near_sinc(double x) { return (double)near_sincl((long double)x); }

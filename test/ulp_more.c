@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* ulp_more: measures the errors of functions of two operands, and of functions that are made of several ops.
  *
  *   ulp_more [-n inputs of a row and a dtype] [name...]
  *
- * Inputs are samples; MPFR computes each exact result. A row of the table is a function on a part of its inputs, with its bounds. Where a result is a
- * difference of larger numbers, as x - tanh(x) near 0, no bound in ulp of the result holds; there the error is counted in ulp of the number that `unit`
- * gives, and the row says so. */
+ * Inputs are samples; MPFR computes each exact result. A row of the table is a function on a part of its inputs, with its bounds. Where a
+ * result is a difference of larger numbers, as x - tanh(x) near 0, no bound in ulp of the result holds; there the error is counted in ulp
+ * of the number that `unit` gives, and the row says so. */
 #include <tj.h>
 
 #include <math.h>
@@ -23,11 +24,16 @@ typedef void exact_fn(mpfr_t r, const mpfr_t a, const mpfr_t b);
 
 #define ONE(name, call) static tj_tensor *name##_(tj_tensor *a, tj_tensor *b) { (void)b; return call; }
 #define TWO(name) static tj_tensor *name##_(tj_tensor *a, tj_tensor *b) { return tj_##name(a, b); }
-TWO(pow) TWO(atan2) TWO(hypot) TWO(logaddexp) TWO(logaddexp2) TWO(xlogy) TWO(xlog1py)
-ONE(silu, tj_silu(a)) ONE(gelu, tj_gelu(a)) ONE(gelu_tanh, tj_gelu_tanh(a)) ONE(mish, tj_mish(a)) ONE(softplus, tj_softplus(a, 1, 20)) ONE(logsigmoid, tj_logsigmoid(a))
-ONE(softsign, tj_softsign(a)) ONE(tanhshrink, tj_tanhshrink(a)) ONE(elu, tj_elu(a, 1)) ONE(selu, tj_selu(a)) ONE(entr, tj_entr(a)) ONE(logit, tj_logit(a, -1))
+TWO(pow)
+TWO(atan2) TWO(hypot) TWO(logaddexp) TWO(logaddexp2) TWO(xlogy) TWO(xlog1py) ONE(silu, tj_silu(a)) ONE(gelu, tj_gelu(a))
+	ONE(gelu_tanh, tj_gelu_tanh(a)) ONE(mish, tj_mish(a)) ONE(softplus, tj_softplus(a, 1, 20)) ONE(logsigmoid, tj_logsigmoid(a))
+		ONE(softsign, tj_softsign(a)) ONE(tanhshrink, tj_tanhshrink(a)) ONE(elu, tj_elu(a, 1)) ONE(selu, tj_selu(a))
+			ONE(entr, tj_entr(a)) ONE(logit, tj_logit(a, -1))
 
-static void e_pow(mpfr_t r, const mpfr_t a, const mpfr_t b) { mpfr_pow(r, a, b, D); }
+				static void e_pow(mpfr_t r, const mpfr_t a, const mpfr_t b)
+{
+	mpfr_pow(r, a, b, D);
+}
 static void e_atan2(mpfr_t r, const mpfr_t a, const mpfr_t b) { mpfr_atan2(r, a, b, D); }
 static void e_hypot(mpfr_t r, const mpfr_t a, const mpfr_t b) { mpfr_hypot(r, a, b, D); }
 static void add_exp(mpfr_t r, const mpfr_t a, const mpfr_t b, bool two)
@@ -317,7 +323,11 @@ static void judge(const struct row *w, bool wide, double a, double b, double got
 	double u = 0, own = 0;
 	if (isnan(got) || isnan(want) || isinf(got) || isinf(want)) u = own = got == want ? 0 : WRONG;
 	else {
-		const double size = w->unit == OPERAND ? fabs(a) : w->unit == LARGER ? fmax(fabs(a), fabs(b)) : w->unit == ONE_ ? 1 : w->unit == LEAST ? fabs(a) * least : 0;
+		const double size = w->unit == OPERAND  ? fabs(a)
+		                    : w->unit == LARGER ? fmax(fabs(a), fabs(b))
+		                    : w->unit == ONE_   ? 1
+		                    : w->unit == LEAST  ? fabs(a) * least
+		                                        : 0;
 		mpfr_sub_d(r, r, got, D);
 		own = fabs(mpfr_get_d(r, D)) / ulp_at(want, wide);
 		u = fabs(mpfr_get_d(r, D)) / ulp_at(fmax(fabs(want), size), wide);
@@ -341,16 +351,18 @@ static bool run(tj_ctx *c, const struct row *w, bool wide, int64_t inputs)
 			fa[i] = (float)a[i], fb[i] = (float)b[i];
 		}
 		tj_scope *s = tj_push(c);
-		tj_tensor *y = tj_call1(f, TJ_LIST(tj_from_data(c, t, TJ_SHAPE(BLOCK), wide ? (void *)a : fa), tj_from_data(c, t, TJ_SHAPE(BLOCK), wide ? (void *)b : fb)));
+		tj_tensor *y = tj_call1(f, TJ_LIST(tj_from_data(c, t, TJ_SHAPE(BLOCK), wide ? (void *)a : fa),
+		                                   tj_from_data(c, t, TJ_SHAPE(BLOCK), wide ? (void *)b : fb)));
 		const void *got = tj_data(y);
 		if (tj_is_poison(y)) printf("FAIL %s: %s\n", w->name, tj_check(c) ? tj_last_error(c)->message : "");
-		for (int i = 0; i < BLOCK && !tj_is_poison(y); i++) judge(w, wide, a[i], b[i], wide ? ((const double *)got)[i] : (double)((const float *)got)[i], &x);
+		for (int i = 0; i < BLOCK && !tj_is_poison(y); i++)
+			judge(w, wide, a[i], b[i], wide ? ((const double *)got)[i] : (double)((const float *)got)[i], &x);
 		tj_pop(s);
 	}
 	tj_fn_free(f);
 	const bool ok = x.n && x.ulps <= w->bound[wide];
-	printf("%-4s %s %-10s %-58s %.3f ulp at %.9g, %.9g; of the result %.3g at %.9g; %lld inputs, bound %g\n", ok ? "ok" : "FAIL", wide ? "f64" : "f32", w->name, w->where, x.ulps, x.a, x.b, x.result, x.result_a, (long long)x.n,
-	       w->bound[wide]);
+	printf("%-4s %s %-10s %-58s %.3f ulp at %.9g, %.9g; of the result %.3g at %.9g; %lld inputs, bound %g\n", ok ? "ok" : "FAIL",
+	       wide ? "f64" : "f32", w->name, w->where, x.ulps, x.a, x.b, x.result, x.result_a, (long long)x.n, w->bound[wide]);
 	fflush(stdout);
 	return ok;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The public header as in user code, compiled as C11 and as C++17 with -pedantic. */
 #include <tj.h>
 

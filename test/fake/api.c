@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* api: the functions of the driver that a program finds by cuGetProcAddress. Each one checks what the real one does: that the driver was
  * opened, that a context is current, that handles are valid. */
 #include "test/fake/driver.h"
@@ -48,8 +49,25 @@ static int start(unsigned flags)
 
 static int attribute(int *v, int a, int device)
 {
-	enum { THREADS = 1, X = 2, Y = 3, Z = 4, GRID_X = 5, GRID_Y = 6, GRID_Z = 7, SHARED = 8, WARPS = 10, REGS = 12, UNITS = 16, CACHE = 38, MAJOR = 75, MINOR = 76,
-	       SHARED_UNIT = 81, REGS_UNIT = 82, SHARED_ASKED = 97 };
+	enum {
+		THREADS = 1,
+		X = 2,
+		Y = 3,
+		Z = 4,
+		GRID_X = 5,
+		GRID_Y = 6,
+		GRID_Z = 7,
+		SHARED = 8,
+		WARPS = 10,
+		REGS = 12,
+		UNITS = 16,
+		CACHE = 38,
+		MAJOR = 75,
+		MINOR = 76,
+		SHARED_UNIT = 81,
+		REGS_UNIT = 82,
+		SHARED_ASKED = 97
+	};
 	const limits *l = fake_limits();
 	if (device) return INVALID_DEVICE;
 	switch (a) {
@@ -75,10 +93,13 @@ static const char *error_name(int code)
 {
 	switch (code) {
 #define X(value, name) case value: return "CUDA_" name;
-	X(SUCCESS, "SUCCESS") X(INVALID_VALUE, "ERROR_INVALID_VALUE") X(OUT_OF_MEMORY, "ERROR_OUT_OF_MEMORY") X(NOT_INITIALIZED, "ERROR_NOT_INITIALIZED")
-	X(INVALID_DEVICE, "ERROR_INVALID_DEVICE") X(INVALID_IMAGE, "ERROR_INVALID_IMAGE") X(INVALID_CONTEXT, "ERROR_INVALID_CONTEXT") X(NO_BINARY, "ERROR_NO_BINARY_FOR_GPU")
-	X(INVALID_HANDLE, "ERROR_INVALID_HANDLE") X(NOT_FOUND, "ERROR_NOT_FOUND") X(NOT_READY, "ERROR_NOT_READY")
-	X(TOO_MANY_RESOURCES, "ERROR_LAUNCH_OUT_OF_RESOURCES") X(700, "ERROR_ILLEGAL_ADDRESS") X(999, "ERROR_UNKNOWN")
+		X(SUCCESS, "SUCCESS")
+		X(INVALID_VALUE, "ERROR_INVALID_VALUE") X(OUT_OF_MEMORY, "ERROR_OUT_OF_MEMORY") X(NOT_INITIALIZED, "ERROR_NOT_INITIALIZED")
+			X(INVALID_DEVICE, "ERROR_INVALID_DEVICE") X(INVALID_IMAGE, "ERROR_INVALID_IMAGE")
+				X(INVALID_CONTEXT, "ERROR_INVALID_CONTEXT") X(NO_BINARY, "ERROR_NO_BINARY_FOR_GPU")
+					X(INVALID_HANDLE, "ERROR_INVALID_HANDLE") X(NOT_FOUND, "ERROR_NOT_FOUND")
+						X(NOT_READY, "ERROR_NOT_READY") X(TOO_MANY_RESOURCES, "ERROR_LAUNCH_OUT_OF_RESOURCES")
+							X(700, "ERROR_ILLEGAL_ADDRESS") X(999, "ERROR_UNKNOWN")
 #undef X
 	}
 	return NULL;
@@ -134,7 +155,8 @@ API(cuMemGetInfo, CONTEXT, (size_t *unused, size_t *all), fake_memory_info(unuse
 API(cuPointerGetAttribute, CONTEXT, (void *value, int a, address p), pointer_attribute(value, a, p))
 API(cuMemHostAlloc, CONTEXT, (void **p, size_t n, unsigned flags), flags > 7 ? INVALID_VALUE : fake_host_alloc(p, n))
 API(cuMemFreeHost, CONTEXT, (void *p), fake_host_free(p))
-API(cuMemHostGetDevicePointer, CONTEXT, (address *p, void *h, unsigned flags), (*p = (uintptr_t)h, flags || !fake_is_pinned(h, 1) ? INVALID_VALUE : SUCCESS))
+API(cuMemHostGetDevicePointer, CONTEXT, (address * p, void *h, unsigned flags),
+    (*p = (uintptr_t)h, flags || !fake_is_pinned(h, 1) ? INVALID_VALUE : SUCCESS))
 API(cuMemcpyHtoDAsync, CONTEXT, (address to, const void *from, size_t n, void *s), fake_put_write(s, to, from, n))
 API(cuMemcpyDtoHAsync, CONTEXT, (void *to, address from, size_t n, void *s), fake_put_read(s, to, from, n))
 API(cuMemcpyDtoDAsync, CONTEXT, (address to, address from, size_t n, void *s), fake_put_copy(s, to, from, n))
@@ -152,8 +174,10 @@ API(cuEventQuery, CONTEXT, (void *e), fake_event_query(e))
 API(cuEventElapsedTime, CONTEXT, (float *ms, void *from, void *to), fake_event_elapsed(ms, from, to))
 API(cuGraphCreate, CONTEXT, (void **g, unsigned flags), flags ? INVALID_VALUE : fake_graph(g))
 API(cuGraphDestroy, CONTEXT, (void *g), fake_graph_drop(g, false))
-API(cuGraphAddKernelNode, CONTEXT, (void **node, void *g, void *const *after, size_t n, const fake_kernel *k), fake_graph_add(node, g, after, n, k))
-API(cuGraphInstantiateWithFlags, CONTEXT, (void **exec, void *g, unsigned long long flags), flags ? INVALID_VALUE : fake_graph_instantiate(exec, g))
+API(cuGraphAddKernelNode, CONTEXT, (void **node, void *g, void *const *after, size_t n, const fake_kernel *k),
+    fake_graph_add(node, g, after, n, k))
+API(cuGraphInstantiateWithFlags, CONTEXT, (void **exec, void *g, unsigned long long flags),
+    flags ? INVALID_VALUE : fake_graph_instantiate(exec, g))
 API(cuGraphExecKernelNodeSetParams, CONTEXT, (void *exec, void *node, const fake_kernel *k), fake_graph_set(exec, node, k))
 API(cuGraphExecDestroy, CONTEXT, (void *exec), fake_graph_drop(exec, true))
 API(cuGraphLaunch, CONTEXT, (void *exec, void *s), fake_graph_launch(exec, s))
@@ -162,7 +186,9 @@ API(cuModuleUnload, CONTEXT, (void *m), fake_module_unload(m))
 API(cuModuleGetFunction, CONTEXT, (void **f, void *m, const char *name), fake_module_function(f, m, name))
 API(cuFuncGetAttribute, CONTEXT, (int *v, int a, void *f), fake_function_attribute(v, a, f))
 API(cuFuncSetAttribute, CONTEXT, (void *f, int a, int v), a == 8 ? fake_function_shared(f, v) : INVALID_VALUE)
-API(cuLaunchKernel, CONTEXT, (void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, void *s, void **param, void **extra),
+API(cuLaunchKernel, CONTEXT,
+    (void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, void *s, void **param,
+     void **extra),
     extra ? INVALID_VALUE : fake_put_launch(s, f, (struct fake_xyz){ x, y, z }, (struct fake_xyz){ tx, ty, tz }, shared, param))
 
 /* ---- for the other fake libraries ---- */
@@ -175,15 +201,20 @@ void *fake_cuda_there(unsigned long long p, size_t bytes) { return fake_there(p,
 EXPORT int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, void *result);
 int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, void *result)
 {
-	static const struct { const char *name; void (*fn)(void); } api[] = {
+	static const struct { const char *name; void (*fn)(void);
+	} api[] = {
 #define X(name) { #name, (void (*)(void))api_##name },
-		X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetAttribute) X(cuGetErrorName) X(cuDevicePrimaryCtxRetain)
-		X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuPointerGetAttribute) X(cuMemHostAlloc) X(cuMemFreeHost)
-		X(cuMemHostGetDevicePointer) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuStreamCreate)
-		X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord)
-		X(cuEventSynchronize) X(cuEventQuery) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute)
-		X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuEventElapsedTime) X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode)
-		X(cuGraphInstantiateWithFlags) X(cuGraphExecKernelNodeSetParams) X(cuGraphExecDestroy) X(cuGraphLaunch)
+		X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetAttribute) X(cuGetErrorName) X(
+			cuDevicePrimaryCtxRetain) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuMemAlloc)
+			X(cuMemFree) X(cuMemGetInfo) X(cuPointerGetAttribute) X(cuMemHostAlloc) X(cuMemFreeHost) X(
+				cuMemHostGetDevicePointer) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)
+				X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent)
+					X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery)
+						X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute)
+							X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuEventElapsedTime) X(cuGraphCreate)
+								X(cuGraphDestroy) X(cuGraphAddKernelNode) X(cuGraphInstantiateWithFlags)
+									X(cuGraphExecKernelNodeSetParams) X(cuGraphExecDestroy)
+										X(cuGraphLaunch)
 #undef X
 	};
 	int code;

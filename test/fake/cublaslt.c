@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* A cuBLASLt without a GPU: libcublasLt.so.13 for tests. Products are plain loops over the memory of the fake driver, and run in stream
  * order. What the real library refuses gives the status that it gives. What it would not notice ends the process with a message: a
  * descriptor that was destroyed, memory outside of an allocation.
  *
  * FAKE_CUBLASLT_FAIL=function:status makes each call of that function give that status; FAKE_CUBLASLT_SLOW makes algorithms that split k
- * take 2 ms more. FAKE_CUBLASLT_EPILOGUES=refused: no algorithm has an epilogue; late: those that have one are refused when they are called;
- * slow: they take 2 ms more. */
+ * take 2 ms more. FAKE_CUBLASLT_EPILOGUES=refused: no algorithm has an epilogue; late: those that have one are refused when they are
+ * called; slow: they take 2 ms more. */
 #include "test/fake/fake.h"
 
 #include <dlfcn.h>
@@ -31,11 +32,13 @@ enum { DEFAULT = 1, RELU = 2, BIAS = 4, GELU = 32 }; /* epilogues */
 typedef struct layout { uint32_t magic; int type; uint64_t rows, cols; int64_t ld, step; int32_t batch, unused; } layout;
 typedef struct preference { uint32_t magic; uint64_t workspace; uint32_t splits, align[4]; } preference;
 enum { HANDLE = 0x4c544831, PRODUCT, LAYOUT, PREFERENCE };
-typedef struct algorithm { uint64_t problem; uint32_t splits, align[4], workspace, epilogue, unused; uint64_t rest[3]; } algorithm; /* problem: hash of what it was asked for */
+/* problem: hash of what it was asked for */
+typedef struct algorithm { uint64_t problem; uint32_t splits, align[4], workspace, epilogue, unused; uint64_t rest[3]; } algorithm;
 _Static_assert(sizeof(algorithm) == 64, "as in cublasLt.h");
 typedef struct choice { algorithm algorithm; size_t workspace; int state; float waves; int reserved[4]; } choice;
 
-EXPORT extern atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused, fake_cublaslt_compute, fake_cublaslt_epilogue, fake_cublaslt_splits, fake_cublaslt_joined;
+EXPORT extern atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused, fake_cublaslt_compute, fake_cublaslt_epilogue,
+	fake_cublaslt_splits, fake_cublaslt_joined;
 atomic_int fake_cublaslt_asked, fake_cublaslt_run, fake_cublaslt_refused; /* how often: heuristics; products; either of them refused */
 atomic_int fake_cublaslt_compute, fake_cublaslt_epilogue;                 /* compute type, epilogue of the last product */
 atomic_int fake_cublaslt_splits;                                          /* how the last heuristic may keep partial sums */
@@ -213,7 +216,8 @@ static int problem_of(const void *p, const void *a, const void *b, const void *c
 	if (!layout_is_valid(&x->a) || !layout_is_valid(&x->b) || !layout_is_valid(&x->c)) return INVALID_VALUE;
 	if (x->c.rows != x->m || x->c.cols != x->n || x->k != (tb ? x->b.cols : x->b.rows)) return INVALID_VALUE;
 	if (x->a.batch != x->c.batch || x->b.batch != x->c.batch) return INVALID_VALUE;
-	if (x->c.batch > 1 && x->c.step < x->c.ld * (int64_t)x->c.cols - (x->c.ld - (int64_t)x->c.rows)) return INVALID_VALUE; /* results that overlap */
+	if (x->c.batch > 1 && x->c.step < x->c.ld * (int64_t)x->c.cols - (x->c.ld - (int64_t)x->c.rows))
+		return INVALID_VALUE; /* results that overlap */
 	if (x->a.type != x->b.type || x->a.type != x->c.type || !epilogue_is_known(x->p.epilogue)) return NOT_SUPPORTED;
 	const int t = x->a.type;
 	if (t == R_64F) return x->p.compute == COMPUTE_64F && x->p.scale == R_64F ? SUCCESS : NOT_SUPPORTED;
@@ -240,7 +244,8 @@ static bool fits(const algorithm *how, const problem *x)
 
 static uint32_t partial_bytes(const problem *x) { return (uint32_t)(x->m * x->n * PARTS * size_of(x->a.type == R_64F ? R_64F : R_32F)); }
 
-EXPORT int cublasLtMatmulAlgoGetHeuristic(void *h, void *p, void *a, void *b, void *c, void *d, void *want, int wanted, choice *out, int *found);
+EXPORT int cublasLtMatmulAlgoGetHeuristic(void *h, void *p, void *a, void *b, void *c, void *d, void *want, int wanted, choice *out,
+                                          int *found);
 int cublasLtMatmulAlgoGetHeuristic(void *h, void *p, void *a, void *b, void *c, void *d, void *want, int wanted, choice *out, int *found)
 {
 	FAIL_IF_TOLD();
@@ -263,7 +268,11 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *p, void *a, void *b, void *c, 
 		more = split;
 		choice *o = &out[(*found)++];
 		memset(o, 0, sizeof *o);
-		o->algorithm = (algorithm){ .problem = hash_of(&x), .splits = split ? PARTS : 1, .align = { w->align[0], w->align[1], w->align[2], bias_align }, .workspace = split ? partial_bytes(&x) : 0, .epilogue = x.p.epilogue };
+		o->algorithm = (algorithm){ .problem = hash_of(&x),
+			                    .splits = split ? PARTS : 1,
+			                    .align = { w->align[0], w->align[1], w->align[2], bias_align },
+			                    .workspace = split ? partial_bytes(&x) : 0,
+			                    .epilogue = x.p.epilogue };
 		o->workspace = o->algorithm.workspace;
 	}
 	return SUCCESS;
@@ -403,10 +412,10 @@ static void run(void *self)
 
 static bool is_aligned(const void *p, uint32_t n) { return (uintptr_t)p % n == 0; }
 
-EXPORT int cublasLtMatmul(void *h, void *p, const void *alpha, const void *a, void *al, const void *b, void *bl, const void *beta, const void *c, void *cl, void *d, void *dl,
-                          const algorithm *how, void *workspace, size_t bytes, void *stream);
-int cublasLtMatmul(void *h, void *p, const void *alpha, const void *a, void *al, const void *b, void *bl, const void *beta, const void *c, void *cl, void *d, void *dl,
-                   const algorithm *how, void *workspace, size_t bytes, void *stream)
+EXPORT int cublasLtMatmul(void *h, void *p, const void *alpha, const void *a, void *al, const void *b, void *bl, const void *beta,
+                          const void *c, void *cl, void *d, void *dl, const algorithm *how, void *workspace, size_t bytes, void *stream);
+int cublasLtMatmul(void *h, void *p, const void *alpha, const void *a, void *al, const void *b, void *bl, const void *beta, const void *c,
+                   void *cl, void *d, void *dl, const algorithm *how, void *workspace, size_t bytes, void *stream)
 {
 	FAIL_IF_TOLD();
 	job j;

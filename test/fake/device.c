@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* device: the part of every object of the fake NVRTC that is compiled once. The compiler reports each access to memory here, because
  * the programs are compiled for the thread sanitizer, whose functions these are; and what C++ leaves undefined, likewise. */
 #include "test/fake/fake.h"
@@ -10,7 +11,8 @@ OWN __attribute__((aligned(128))) char tj_shared[(228 << 10) + 64];
 /* Most accesses are to local variables, or read the thread's place. */
 static inline void use(const void *p, size_t bytes, int writes)
 {
-	if ((size_t)((const char *)p - fake_place.stack) >= FAKE_STACK && (writes || (size_t)((const char *)p - (const char *)&fake_place) >= sizeof fake_place))
+	if ((size_t)((const char *)p - fake_place.stack) >= FAKE_STACK &&
+	    (writes || (size_t)((const char *)p - (const char *)&fake_place) >= sizeof fake_place))
 		fake_hooks.access(p, bytes, writes);
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 // What CUDA C has and C++ lacks, for kernels that run on the CPU. The fake NVRTC puts it before the text of a program; it includes
 // nothing but fake.h, because a header of the C library would take longer to compile than a program.
 typedef __SIZE_TYPE__ size_t;
@@ -6,7 +7,15 @@ extern "C" {
 extern struct fake_place fake_place;
 extern struct fake_hooks fake_hooks;
 extern char tj_shared[];
-#define FAKE_MATHS(f, T) T fabs##f(T); T sqrt##f(T); T fma##f(T, T, T); T floor##f(T); T ceil##f(T); T rint##f(T); T trunc##f(T); T ldexp##f(T, int);
+#define FAKE_MATHS(f, T) \
+	T fabs##f(T); \
+	T sqrt##f(T); \
+	T fma##f(T, T, T); \
+	T floor##f(T); \
+	T ceil##f(T); \
+	T rint##f(T); \
+	T trunc##f(T); \
+	T ldexp##f(T, int);
 FAKE_MATHS(f, float)
 FAKE_MATHS(, double)
 }

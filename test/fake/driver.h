@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* driver: a CUDA driver without a GPU, libcuda.so.1 for tests, found by the same dlopen.
  *
  *   memory.c  a range of addresses that the host cannot access (PROT_NONE); kernels and copies use a second mapping of it.
@@ -26,8 +27,20 @@
 #include <stdint.h>
 
 #define EXPORT __attribute__((visibility("default")))
-enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_IMAGE = 200, INVALID_CONTEXT = 201, NO_BINARY = 209,
-       INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, TOO_MANY_RESOURCES = 701 };
+enum {
+	SUCCESS = 0,
+	INVALID_VALUE = 1,
+	OUT_OF_MEMORY = 2,
+	NOT_INITIALIZED = 3,
+	INVALID_DEVICE = 101,
+	INVALID_IMAGE = 200,
+	INVALID_CONTEXT = 201,
+	NO_BINARY = 209,
+	INVALID_HANDLE = 400,
+	NOT_FOUND = 500,
+	NOT_READY = 600,
+	TOO_MANY_RESOURCES = 701
+};
 enum { WARP = 32, MOST_THREADS = 1024, MOST_YZ = 65535, MOST_ARGUMENTS = 32764, SHARED_UNASKED = 48 << 10, REGISTERS = 65536, GUARD = 64 };
 
 typedef unsigned long long address;      /* a CUdeviceptr */
@@ -92,7 +105,14 @@ const module *fake_module_of(const function *f);
 int fake_modules(void);                  /* loaded now */
 
 /* ---- graph.c ---- */
-typedef struct fake_kernel { function *function; struct fake_xyz grid, threads; unsigned shared; void **param, **extra, *kernel, *context; size_t bytes; } fake_kernel; /* but for bytes, as CUDA_KERNEL_NODE_PARAMS */
+/* but for bytes, as CUDA_KERNEL_NODE_PARAMS */
+typedef struct fake_kernel {
+	function *function;
+	struct fake_xyz grid, threads;
+	unsigned shared;
+	void **param, **extra, *kernel, *context;
+	size_t bytes;
+} fake_kernel;
 int fake_graph(void **g);
 int fake_graph_add(void **node, void *g, void *const *after, size_t n, const fake_kernel *k);
 int fake_graph_instantiate(void **exec, void *g);
@@ -117,7 +137,8 @@ int fake_put_read(void *s, void *to, address from, size_t bytes);
 int fake_put_copy(void *s, address to, address from, size_t bytes);
 int fake_put_fill(void *s, address to, unsigned char byte, size_t bytes);
 int fake_put_launch(void *s, function *f, struct fake_xyz grid, struct fake_xyz threads, size_t shared, void **param);
-int fake_put_library(void *s, void (*run)(void *job), const void *job, size_t bytes); /* a copy of the job: the addresses in it are in use */
+/* a copy of the job: the addresses in it are in use */
+int fake_put_library(void *s, void (*run)(void *job), const void *job, size_t bytes);
 void fake_streams_all(void);             /* runs everything */
 const char *fake_user_of(uintptr_t from, uintptr_t to); /* work that the host does not know to be done, and uses these bytes; NULL: none */
 const char *fake_user_of_module(const module *m);

@@ -1,5 +1,6 @@
-/* fail: calls that must fail.  FAKE_CUDA_FAIL=function:n[:code[:on]]: the n-th call of that function of the driver or of NVRTC fails with the
- * code (999, unknown, is the default) and does nothing else; with `on` all later calls of it do, too. */
+/* SPDX-License-Identifier: MIT */
+/* fail: calls that must fail.  FAKE_CUDA_FAIL=function:n[:code[:on]]: the n-th call of that function of the driver or of NVRTC fails with
+ * the code (999, unknown, is the default) and does nothing else; with `on` all later calls of it do, too. */
 #include "test/fake/fake.h"
 
 #include <pthread.h>

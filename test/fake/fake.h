@@ -1,5 +1,6 @@
-/* fake: what the fake driver, the fake NVRTC (nvrtc.c) and the objects that it makes (device.h, device.c) agree on, and what the fake cuBLASLt
- * (cublaslt.c) needs of the driver. */
+/* SPDX-License-Identifier: MIT */
+/* fake: what the fake driver, the fake NVRTC (nvrtc.c) and the objects that it makes (device.h, device.c) agree on, and what the fake
+ * cuBLASLt (cublaslt.c) needs of the driver. */
 #ifndef TJ_TEST_FAKE_FAKE_H
 #define TJ_TEST_FAKE_FAKE_H
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* fiber: the threads of a block. One runs until it is done, or waits at a barrier or a shuffle; then another one does, in an order that
  * changes from step to step. Every access to memory passes here. */
 #include "test/fake/driver.h"
@@ -68,7 +69,8 @@ static void use(const void *p, size_t bytes, int writes, bool atomic)
 		fake_die("%s writes a constant", now->name);
 	}
 	if (bytes & (bytes - 1) ? bytes % 16 == 0 && (uintptr_t)p % 16 : (uintptr_t)p % align)
-		fake_die("%s: thread %d of block %u uses %zu bytes at %p, which is not a multiple of that", now->name, running, now->place->block.x, bytes, p);
+		fake_die("%s: thread %d of block %u uses %zu bytes at %p, which is not a multiple of that", now->name, running,
+		         now->place->block.x, bytes, p);
 	if (fake_find(p, bytes, &at)) {
 		fake_check(at, bytes, now->name);
 		if (!atomic) fake_race_use(false, at, bytes, running, writes);
@@ -78,7 +80,9 @@ static void use(const void *p, size_t bytes, int writes, bool atomic)
 		if (writes) fake_die("%s writes its arguments", now->name);
 	} else if (!fake_is_pinned(p, bytes)) {
 		fake_die("%s: thread %d of block %u uses %zu bytes at %p, %s", now->name, running, now->place->block.x, bytes, p,
-		         inside(p, 1, now->memory, 228 << 10) ? "beyond the shared memory of the launch" : inside(p, 1, stacks, (size_t)MOST_THREADS * STACK) ? "local memory of another thread" : "an address of the host");
+		         inside(p, 1, now->memory, 228 << 10)                 ? "beyond the shared memory of the launch"
+		         : inside(p, 1, stacks, (size_t)MOST_THREADS * STACK) ? "local memory of another thread"
+		                                                              : "an address of the host");
 	}
 }
 
@@ -133,7 +137,8 @@ static void resume(int t)
 /* Threads that wait for each other are at one place of the text. */
 static void same_site(int t, int of, const char *what)
 {
-	if (fibers[t].site != fibers[of].site || fibers[t].state != fibers[of].state) fake_die("%s: threads %d and %d are not at the same %s", now->name, of, t, what);
+	if (fibers[t].site != fibers[of].site || fibers[t].state != fibers[of].state)
+		fake_die("%s: threads %d and %d are not at the same %s", now->name, of, t, what);
 }
 
 /* All threads of a warp wait at a shuffle or a __syncwarp. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* graph: CUDA graphs of kernels in a row. A graph that can be launched has arguments of its own. */
 #include "test/fake/driver.h"
 
@@ -22,7 +23,8 @@ int fake_graph(void **g) { return *g = new_graph(false), SUCCESS; }
 static int set(node *n, const fake_kernel *k)
 {
 	size_t bytes = 0;
-	const int code = k->extra || k->kernel || k->context ? INVALID_VALUE : fake_launch_check(k->function, k->grid, k->threads, k->shared, &bytes);
+	const int code = k->extra || k->kernel || k->context ? INVALID_VALUE
+	                                                     : fake_launch_check(k->function, k->grid, k->threads, k->shared, &bytes);
 	if (code) return code;
 	free(n->args);
 	n->k = *k;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* log: how the fake driver ends the process, and its random numbers. */
 #include "test/fake/driver.h"
 

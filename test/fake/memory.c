@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* memory: of the device, and of the host where the device can read it. */
 #include "test/fake/driver.h"
 
@@ -108,7 +109,9 @@ bool fake_is_there(address p) { return p >= (uintptr_t)memory.host && p < (uintp
 void fake_check(size_t at, size_t bytes, const char *what)
 {
 	const block *b = block_at(at);
-	if (!b || at < b->at || at + bytes > b->at + b->bytes) fake_die("%s uses %zu bytes at %#zx, which are not inside of one allocation%s", what, bytes, at, b ? ": its end is passed" : "");
+	if (!b || at < b->at || at + bytes > b->at + b->bytes)
+		fake_die("%s uses %zu bytes at %#zx, which are not inside of one allocation%s", what, bytes, at,
+		         b ? ": its end is passed" : "");
 	if (!b->used) fake_die("%s uses %zu bytes at %#zx, which were freed", what, bytes, at);
 }
 

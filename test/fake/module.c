@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* module: shared objects as modules; what a launch needs, and what it is refused for. */
 #include "test/fake/driver.h"
 
@@ -41,7 +42,8 @@ int fake_module_load(void **out, const void *image)
 	m->library = dlopen(c->path, RTLD_NOW | RTLD_LOCAL);
 	if (!m->library) fake_die("%s", dlerror());
 	*(struct fake_hooks *)dlsym(m->library, "fake_hooks") = fake_hooks_of_fibers;
-	m->image = dlsym(m->library, "fake_place"); /* not in the walk: there it would wait for another thread's dlopen(), which waits for the walk */
+	m->image = dlsym(m->library,
+	                 "fake_place"); /* not in the walk: there it would wait for another thread's dlopen(), which waits for the walk */
 	dl_iterate_phdr(find_image, m);
 	m->loaded = true;
 	m->next = modules;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An NVRTC without a GPU: libnvrtc.so.13 for tests. It compiles the text that the real one gets with the C++ compiler of the system, after
  * device.h; its "cubin" names a shared object. Behind each kernel it adds a function that calls it with a pointer to its arguments.
  *
@@ -42,8 +43,13 @@ enum { OUT_OF_MEMORY = 1, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION
 
 const char *nvrtcGetErrorString(int code)
 {
-	static const char *const names[] = { "NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY", "NVRTC_ERROR_PROGRAM_CREATION_FAILURE", "NVRTC_ERROR_INVALID_INPUT",
-		                                 "NVRTC_ERROR_INVALID_PROGRAM", "NVRTC_ERROR_INVALID_OPTION", "NVRTC_ERROR_COMPILATION" };
+	static const char *const names[] = { "NVRTC_SUCCESS",
+		                             "NVRTC_ERROR_OUT_OF_MEMORY",
+		                             "NVRTC_ERROR_PROGRAM_CREATION_FAILURE",
+		                             "NVRTC_ERROR_INVALID_INPUT",
+		                             "NVRTC_ERROR_INVALID_PROGRAM",
+		                             "NVRTC_ERROR_INVALID_OPTION",
+		                             "NVRTC_ERROR_COMPILATION" };
 	return code >= 0 && code <= COMPILATION ? names[code] : "NVRTC_ERROR unknown";
 }
 
@@ -132,14 +138,18 @@ static void put_calls(FILE *f, const char *text)
 		const char *end = strchr(at, ')');
 		if (sscanf(at, "__launch_bounds__(%d", &threads) != 1 || !end || sscanf(end, ") %127[A-Za-z0-9_](", name) != 1) continue;
 		fprintf(f, "static_assert(sizeof(%s_args) <= 32764, \"Formal parameter space overflowed\");\n", name); /* 4096 before CUDA 12.1 */
-		fprintf(f, "extern \"C\" { void %s__run(void *a) { %s(*(%s_args *)a); } extern const size_t %s__bytes = sizeof(%s_args); extern const int %s__threads = %d; }\n", name, name,
-		        name, name, name, name, threads);
+		fprintf(f,
+		        "extern \"C\" { void %s__run(void *a) { %s(*(%s_args *)a); } extern const size_t %s__bytes = sizeof(%s_args); extern const int "
+		        "%s__threads = %d; }\n",
+		        name, name, name, name, name, name, threads);
 	}
 }
 
-#define COMPILER "g++ -std=c++17 -O0 -w -nostdinc -ffp-contract=%s -fno-math-errno -mfma -mf16c -fno-strict-aliasing -fPIC -fno-exceptions -fno-asynchronous-unwind-tables " \
+#define COMPILER \
+	"g++ -std=c++17 -O0 -w -nostdinc -ffp-contract=%s -fno-math-errno -mfma -mf16c -fno-strict-aliasing -fPIC -fno-exceptions -fno-asynchronous-unwind-tables " \
 	"-fsanitize=thread --param tsan-instrument-func-entry-exit=0 " \
-	"-fsanitize=shift,signed-integer-overflow,integer-divide-by-zero,bounds,float-cast-overflow -fno-sanitize-recover=all -I%s -c -o %s.o %s.cc 2> %s.log"
+	"-fsanitize=shift,signed-integer-overflow,integer-divide-by-zero,bounds,float-cast-overflow -fno-sanitize-recover=all -I%s -c -o %s.o "
+	"%s.cc 2> %s.log"
 /* -Bsymbolic: a program with sanitizers of its own has functions of the same names. */
 #define LINKER "ld -shared -s -Bsymbolic --hash-style=gnu --build-id=none -o %s.so %s.o %s/device.o -lm -lc 2>> %s.log"
 
@@ -188,9 +198,13 @@ static uint64_t hash_of_rest(const char *folder)
 /* An option of ours that the real NVRTC knows, too. */
 static bool take_option(program *p, const char *o, bool *contracts)
 {
-	static const char *const known[] = { "--std=c++17", "--minimal", "--modify-stack-limit=false", "--fmad=false", "--fmad=true", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--disable-warnings", "-lineinfo", "--generate-line-info" };
+	static const char *const known[] = { "--std=c++17",     "--minimal",           "--modify-stack-limit=false",
+		                             "--fmad=false",    "--fmad=true",         "--ftz=false",
+		                             "--prec-div=true", "--prec-sqrt=true",    "--disable-warnings",
+		                             "-lineinfo",       "--generate-line-info" };
 	p->cubin.ptx |= !strncmp(o, "--gpu-architecture=compute_", 27);
-	if (sscanf(o, "--gpu-architecture=sm_%d", &p->arch) == 1 || sscanf(o, "--gpu-architecture=compute_%d", &p->arch) == 1) return knows(p->arch);
+	if (sscanf(o, "--gpu-architecture=sm_%d", &p->arch) == 1 || sscanf(o, "--gpu-architecture=compute_%d", &p->arch) == 1)
+		return knows(p->arch);
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		if (!strcmp(o, known[i])) {
 			if (!strcmp(o, "--fmad=true")) *contracts = true;

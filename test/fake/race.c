@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* race: finds two uses of a byte by different threads that nothing orders, at least one of them a write.
  *
  * Blocks run one after the other, and a block's time is cut by its barriers. Each piece is an interval; their numbers only grow. So
@@ -49,7 +50,10 @@ void fake_race_forget(size_t at, size_t bytes)
 }
 
 /* Blocks share no shared memory: there the interval says nothing but whether the use is of now. */
-static bool in_other_block(const use *u, bool is_shared) { return !is_shared && u->interval >= first_of_launch && u->interval < first_of_block; }
+static bool in_other_block(const use *u, bool is_shared)
+{
+	return !is_shared && u->interval >= first_of_launch && u->interval < first_of_block;
+}
 
 /* An earlier use and one of `thread` now are in one interval, and nothing orders them. */
 static bool meets(const use *u, int thread)
@@ -64,8 +68,9 @@ static bool meets(const use *u, int thread)
 
 _Noreturn static void found(bool is_shared, size_t at, int thread, bool writes, const use *u, bool wrote)
 {
-	fake_die("a race: thread %d %s %s memory at %#zx, which thread %d of %s %s, and nothing orders them", thread, writes ? "writes" : "reads", is_shared ? "shared" : "global",
-	         at, u->who & THREAD, in_other_block(u, is_shared) ? "another block" : "the block", wrote ? "writes" : "reads");
+	fake_die("a race: thread %d %s %s memory at %#zx, which thread %d of %s %s, and nothing orders them", thread,
+	         writes ? "writes" : "reads", is_shared ? "shared" : "global", at, u->who & THREAD,
+	         in_other_block(u, is_shared) ? "another block" : "the block", wrote ? "writes" : "reads");
 }
 
 static void note_read(use *r, int thread)
@@ -79,7 +84,8 @@ static void note_read(use *r, int thread)
 	const int who = r->who & THREAD;
 	if (r->who & MANY) return;
 	if (who / WARP != thread / WARP) r->who |= MANY;
-	else if ((r->met & ~SEVERAL) != now) r->met = now, r->who = (uint16_t)(thread | (r->who & OTHERS)); /* earlier reads of the warp come before what follows */
+	else if ((r->met & ~SEVERAL) != now)
+		r->met = now, r->who = (uint16_t)(thread | (r->who & OTHERS)); /* earlier reads of the warp come before what follows */
 	else if (who != thread) r->met |= SEVERAL;
 }
 
@@ -89,7 +95,8 @@ void fake_race_use(bool is_shared, size_t at, size_t bytes, int thread, bool wri
 	for (cell *c = (is_shared ? shared : global) + at, *end = c + bytes; c < end; c++, at++) {
 		if (in_other_block(&c->write, is_shared) || meets(&c->write, thread)) found(is_shared, at, thread, writes, &c->write, true);
 		if (writes && (in_other_block(&c->read, is_shared) || meets(&c->read, thread))) found(is_shared, at, thread, writes, &c->read, false);
-		if (writes && !is_shared && c->read.interval >= first_of_launch && c->read.who & OTHERS) fake_die("a race: thread %d writes global memory at %#zx, which another block reads", thread, at);
+		if (writes && !is_shared && c->read.interval >= first_of_launch && c->read.who & OTHERS)
+			fake_die("a race: thread %d writes global memory at %#zx, which another block reads", thread, at);
 		if (writes) c->write = (use){ interval, (uint16_t)thread, met[thread / WARP] };
 		else note_read(&c->read, thread);
 	}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* stream: work that waits, and the order in which it runs.
  *
  *   numbers of the work of a stream:   known ........ ran ............ end
@@ -132,7 +133,11 @@ int fake_put_write(void *s, address to, const void *from, size_t bytes)
 	if (!is_open(s)) return INVALID_HANDLE;
 	fake_there(to, bytes);
 	const bool late = fake_is_pinned(from, bytes); /* pinned memory is read when the copy runs, other memory before the call returns */
-	return put(s, (work){ .kind = WRITE, .to = to, .host = late ? (void *)(uintptr_t)from : copy_of(from, bytes), .owned = !late, .bytes = bytes });
+	return put(s, (work){ .kind = WRITE,
+	                      .to = to,
+	                      .host = late ? (void *)(uintptr_t)from : copy_of(from, bytes),
+	                      .owned = !late,
+	                      .bytes = bytes });
 }
 
 int fake_put_read(void *s, void *to, address from, size_t bytes)
@@ -145,15 +150,27 @@ int fake_put_read(void *s, void *to, address from, size_t bytes)
 	return SUCCESS;
 }
 
-int fake_put_copy(void *s, address to, address from, size_t bytes) { return put(s, (work){ .kind = COPY, .to = to, .from = from, .bytes = bytes }); }
-int fake_put_fill(void *s, address to, unsigned char byte, size_t bytes) { return put(s, (work){ .kind = FILL, .to = to, .byte = byte, .bytes = bytes }); }
+int fake_put_copy(void *s, address to, address from, size_t bytes)
+{
+	return put(s, (work){ .kind = COPY, .to = to, .from = from, .bytes = bytes });
+}
+int fake_put_fill(void *s, address to, unsigned char byte, size_t bytes)
+{
+	return put(s, (work){ .kind = FILL, .to = to, .byte = byte, .bytes = bytes });
+}
 
 int fake_put_launch(void *s, function *f, struct fake_xyz grid, struct fake_xyz threads, size_t shared, void **param)
 {
 	size_t bytes = 0;
 	const int code = fake_launch_check(f, grid, threads, shared, &bytes);
 	if (code || !is_open(s)) return code ? code : INVALID_HANDLE;
-	return put(s, (work){ .kind = LAUNCH, .host = copy_of(param[0], bytes), .bytes = bytes, .f = f, .grid = grid, .threads = threads, .shared = shared });
+	return put(s, (work){ .kind = LAUNCH,
+	                      .host = copy_of(param[0], bytes),
+	                      .bytes = bytes,
+	                      .f = f,
+	                      .grid = grid,
+	                      .threads = threads,
+	                      .shared = shared });
 }
 
 int fake_put_library(void *s, void (*run)(void *job), const void *job, size_t bytes)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The Python array API (2024.12) over tjit, for array-api-tests. No complex numbers, no u16, u32, u64, no DLPack: include/tj.h has none of them."""
 import builtins
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """How each entry of PyTorch's OpInfo is called in tjit: by name, a function of the sample's input, arguments and keywords. Operands are tj tensors, dtypes
 the names of tj.DTYPES. An entry whose function tjit does not have yet raises AttributeError and counts as not mapped."""
 import builtins

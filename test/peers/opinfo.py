@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """PyTorch's own samples of its operators (OpInfo), computed by tjit.
 
     python opinfo.py [-v] [-m eager,verify,direct,dynamic] [-l] [-n N] [REGEX]       REGEX: of the names of entries

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT
 # Compares tjit with other libraries: makes a virtual environment with their packages of PyPI, and computes PyTorch's samples.
 #   test/peers/run.sh build [options of opinfo.py]
 # The tests of the Python array API are no package: with ARRAY_API_TESTS=folder of a checkout with its submodule they run, too.

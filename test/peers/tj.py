@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """libtj from Python, for tests that compare it with other libraries. Reads the declarations of include/tj.h, so it has every function of it.
 
     import tj

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Buffers between pages that may not be touched. */
 #ifndef TJ_TEST_FENCE_H
 #define TJ_TEST_FENCE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* interp: kernels interpreted one index at a time. As a back end it tests lowering without a code generator; compiled
  * kernels are compared with it bit for bit. Reductions go through the evaluator's tree. */
 #ifndef TEST_INTERP_H
@@ -389,7 +390,12 @@ static void interp_tiles(interp *m, int64_t begin, int64_t end)
 /* The units begin..end-1. */
 static void interp_units(const lo_kernel *k, const lo_schedule *s, const rt_kargs *a, int64_t begin, int64_t end)
 {
-	interp m = { .k = k, .s = s, .a = a, .v = calloc(k->ins.n + 1, sizeof *m.v), .shared = malloc(s->shared + 1), .registers = calloc(s->kept.n + 1u, sizeof *m.registers) };
+	interp m = { .k = k,
+		     .s = s,
+		     .a = a,
+		     .v = calloc(k->ins.n + 1, sizeof *m.v),
+		     .shared = malloc(s->shared + 1),
+		     .registers = calloc(s->kept.n + 1u, sizeof *m.registers) };
 	for (uint32_t i = 0; i < s->kept.n; i++) m.registers[i] = malloc((size_t)k->buf.v[s->kept.v[i].buf].elems * 8 + 1);
 	int last = k->ndim - 1;
 	interp_check_buffers(k, a);

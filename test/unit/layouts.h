@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Products of operands that lie in many ways: LAYOUTS results, for tests of libraries and of kernels. */
 #ifndef TJ_TEST_LAYOUTS_H
 #define TJ_TEST_LAYOUTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tensors of literals, for tables of tests; c is the context. */
 #ifndef TJ_TEST_LITERALS_H
 #define TJ_TEST_LITERALS_H

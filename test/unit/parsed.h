@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A graph from its text, for tests of passes; the test fails when the text does not parse. */
 #ifndef TEST_PARSED_H
 #define TEST_PARSED_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions with products, on the CPU and on a GPU. For test_cublas.c and test_epilogues.c. */
 #ifndef TJ_TEST_PRODUCTS_H
 #define TJ_TEST_PRODUCTS_H
@@ -71,7 +72,17 @@ static inline void fill(tj_dtype t, void *p, int64_t n, unsigned seed, bool whol
 }
 
 /* ---- a function on two devices ---- */
-typedef struct job { tj_body *body; void *self; int nin, nout; tj_dtype dtype; int64_t dim[3][4]; tj_mode mode; tj_dynamic dynamic; bool fractions; tj_numerics numerics; } job;
+typedef struct job {
+	tj_body *body;
+	void *self;
+	int nin, nout;
+	tj_dtype dtype;
+	int64_t dim[3][4];
+	tj_mode mode;
+	tj_dynamic dynamic;
+	bool fractions;
+	tj_numerics numerics;
+} job;
 typedef struct result { char byte[OUTS][MOST]; size_t bytes[OUTS]; } result;
 
 static inline void run(tj_ctx *c, tj_fn *f, const job *j, result *r)
@@ -99,7 +110,9 @@ static inline result *on(const char *device, const job *j, int turns)
 {
 	result *r = calloc(1, sizeof *r);
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));
-	tj_fn *f = tj_compile(c, j->body, j->self, TJ_OPTS(tj_compile_opts, .name = "t", .nin = j->nin, .nout = j->nout, .mode = j->mode, .dynamic = j->dynamic, .numerics = j->numerics));
+	tj_fn *f = tj_compile(c, j->body, j->self,
+	                      TJ_OPTS(tj_compile_opts, .name = "t", .nin = j->nin, .nout = j->nout, .mode = j->mode, .dynamic = j->dynamic,
+	                              .numerics = j->numerics));
 	for (int i = 0; i < turns; i++) run(c, f, j, r);
 	kit_ok(c);
 	tj_close(c);

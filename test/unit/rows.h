@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of functions that are made of ops, as rows of a file that the test program names by ROWS before it includes this one:
  *
- *   ROW(expression, dtype, shape, values...)       the expression's values, known from elsewhere. Run at once and in a compiled function: no step may
- *                                                  be the evaluator's
- *   SLOPE(expression, shape, lo, hi)               of X, an f64 tensor with numbers from lo to hi: its gradients to order 3 are those by differences, and
- *                                                  tj_vmap() gives what each example gives
- *   BAD(expression, code, part)                    it is an error with this code, and with `part` in its message
+ *   ROW(expression, dtype, shape, values...)       the expression's values, known from elsewhere. Run at once and in a compiled function:
+ * no step may be the evaluator's SLOPE(expression, shape, lo, hi)               of X, an f64 tensor with numbers from lo to hi: its
+ * gradients to order 3 are those by differences, and tj_vmap() gives what each example gives BAD(expression, code, part) it is an error
+ * with this code, and with `part` in its message
  *
- * An expression may use c, the context. A row without elements has one value, 0. HOST(expression, ...) is a row whose value depends on data in its size: it may run on the host. */
+ * An expression may use c, the context. A row without elements has one value, 0. HOST(expression, ...) is a row whose value depends on data
+ * in its size: it may run on the host. */
 #include "test/unit/literals.h"
 
 enum { MOST_VALUES = 512 };
@@ -35,7 +36,11 @@ static void know(known *k, const char *text, bool host, tj_dtype t, tj_dims shap
 	if ((numel ? numel : 1) != (int64_t)n || n > MOST_VALUES) fail_msg("%s: %zu values", text, n);
 	memcpy(k->v, v, n * sizeof *v);
 }
-#define KNOW(host, text, t, shape, ...) if (n == i++) return know(k, text, host, t, shape, (const double[]){ 0, __VA_ARGS__ } + 1, sizeof((const double[]){ 0, __VA_ARGS__ }) / sizeof(double) - 1), true;
+#define KNOW(host, text, t, shape, ...) \
+	if (n == i++) \
+		return know(k, text, host, t, shape, (const double[]){ 0, __VA_ARGS__ } + 1, \
+		            sizeof((const double[]){ 0, __VA_ARGS__ }) / sizeof(double) - 1), \
+		       true;
 #define ROW(e, t, shape, ...) KNOW(false, #e, t, shape, __VA_ARGS__)
 #define HOST(e, t, shape, ...) KNOW(true, #e, t, shape, __VA_ARGS__)
 static bool row_known(int n, known *k)
@@ -123,7 +128,8 @@ static void rows(void **state)
 			if (tj_call(f, &y, TJ_NONE) != TJ_OK) fail_msg("%s: %s", k.text, (tj_check(c), tj_last_error(c)->message));
 			check_known(c, y, &k, "compiled");
 		}
-		if (!k.host && !kit_elsewhere() && !strcmp(kit_backend, "llvm") && kit_stats(f).eval_steps) fail_msg("%s: the evaluator ran %d steps", k.text, (int)kit_stats(f).eval_steps);
+		if (!k.host && !kit_elsewhere() && !strcmp(kit_backend, "llvm") && kit_stats(f).eval_steps)
+			fail_msg("%s: the evaluator ran %d steps", k.text, (int)kit_stats(f).eval_steps);
 		tj_close(c);
 	}
 }
@@ -158,7 +164,8 @@ static void call_slope(tj_ctx *c, tj_fn *f, const slope *k, const double *x, dou
 {
 	tj_scope *s = tj_push(c);
 	tj_tensor *out[2];
-	if (tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F64, k->dim, x))) != TJ_OK) fail_msg("%s: %s", k->text, (tj_check(c), tj_last_error(c)->message));
+	if (tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F64, k->dim, x))) != TJ_OK)
+		fail_msg("%s: %s", k->text, (tj_check(c), tj_last_error(c)->message));
 	*y = tj_item(out[0]);
 	if (g) tj_read(out[1], g, (size_t)n * sizeof *g);
 	tj_pop(s);
@@ -233,7 +240,8 @@ static void batches(void **state)
 		memmove(all.dim + 1, k.dim, sizeof k.dim - sizeof *k.dim);
 		all.dim[0] = 2;
 		const int64_t size = draw(&all, x, (uint64_t)n + 5) / 2;
-		if (tj_call(kit_fn(c, "batch", batch_body, &q, 1, 1), &y, TJ_LIST(tj_from_data(c, TJ_F64, all.dim, x))) != TJ_OK) fail_msg("%s: %s", k.text, (tj_check(c), tj_last_error(c)->message));
+		if (tj_call(kit_fn(c, "batch", batch_body, &q, 1, 1), &y, TJ_LIST(tj_from_data(c, TJ_F64, all.dim, x))) != TJ_OK)
+			fail_msg("%s: %s", k.text, (tj_check(c), tj_last_error(c)->message));
 		tj_fn *f = kit_fn(c, "one", one_body, &q, 1, 1);
 		for (int i = 0; i < 2; i++) {
 			assert_int_equal(tj_call(f, &one, TJ_LIST(tj_from_data(c, TJ_F64, k.dim, x + i * size))), TJ_OK);
@@ -256,7 +264,8 @@ static void errors(void **state)
 	tj_ctx *c = kit_open();
 	for (int n = 0; bad_value(n, c, &text, &status, &says); n++) {
 		const tj_status got = tj_check(c);
-		if (got != status || !strstr(tj_last_error(c)->message, says)) fail_msg("%s: %s: %s", text, tj_strerror(got), got ? tj_last_error(c)->message : "");
+		if (got != status || !strstr(tj_last_error(c)->message, says))
+			fail_msg("%s: %s: %s", text, tj_strerror(got), got ? tj_last_error(c)->message : "");
 		if (!strstr(tj_last_error(c)->site, "test/unit/")) fail_msg("%s: site %s", text, tj_last_error(c)->site);
 	}
 	tj_close(c);

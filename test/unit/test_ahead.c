@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What a product computes as it reads its operands. Both back ends give what the functions say. */
 #include "test/kit.h"
 
@@ -27,9 +28,15 @@ static void all_are(tj_body *body, float want)
 	}
 }
 
-static void masked(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], tj_where(in[1], in[2], tj_f(0))); }
+static void masked(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_matmul(in[0], tj_where(in[1], in[2], tj_f(0)));
+}
 static void cast(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], tj_cast(in[1], TJ_F32)); }
-static void negated(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], tj_where(tj_logical_not(in[1]), in[2], tj_f(0))); }
+static void negated(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_matmul(in[0], tj_where(tj_logical_not(in[1]), in[2], tj_f(0)));
+}
 static void bool_bytes(void **s)
 {
 	(void)s;

@@ -1,4 +1,5 @@
-/* Products and einsum: nn/algebra.c, nn/einsum.c. */
+/* SPDX-License-Identifier: MIT */
+/* Products and einsum: functions/algebra.c, functions/einsum.c. */
 #define ROWS "test/unit/algebra.inc"
 #include "test/unit/rows.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* For each k, the k-th allocation fails: there must be a clear error, no crash and no leak, and the context must still work. */
 #include "test/kit.h"
 
@@ -40,7 +41,8 @@ static bool scenario(void)
 	model m = { .w = tj_param(c, TJ_F32, TJ_0D), .read = tj_param(c, TJ_F32, TJ_0D) };
 	m.inner = kit_fn(c, "inner", inner, &m, 1, 1);
 	tj_fn *f = kit_fn(c, "body", body, &m, 1, 1);
-	tj_fn *d = tj_compile(c, step, &m, TJ_OPTS(tj_compile_opts, .name = "step", .nin = 1, .nout = 2, .mode = TJ_DIRECT, .state = TJ_VARS(&m.w)));
+	tj_fn *d = tj_compile(c, step, &m,
+	                      TJ_OPTS(tj_compile_opts, .name = "step", .nin = 1, .nout = 2, .mode = TJ_DIRECT, .state = TJ_VARS(&m.w)));
 	bool ok = true;
 	for (int i = 0; i < 3 && f; i++) {
 		tj_scope *s = tj_push(c);
@@ -93,7 +95,8 @@ static bool flow_scenario(void)
 	tj_fn *f = kit_fn(c, "flow", flow, NULL, 2, 2);
 	bool ok = f != NULL;
 	for (int i = 0; i < 3; i++) {
-		tj_tensor *in[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(2), v), tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), v), TJ_END }, *out[2] = { NULL, NULL };
+		tj_tensor *in[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(2), v), tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), v), TJ_END },
+			  *out[2] = { NULL, NULL };
 		if (i == 2) flow(out, in, NULL);
 		else if (!f || tj_call(f, out, in) != TJ_OK) out[0] = NULL;
 		ok &= out[0] && !tj_is_poison(out[0]) && tj_dim(out[1], 0) == 3;
@@ -139,7 +142,9 @@ static bool gradient_scenario(void)
 	bool ok = f != NULL;
 	for (int i = 0; i < 2; i++) {
 		tj_tensor *out[3] = { NULL, NULL, NULL };
-		if (!f || tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), v), tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), v))) != TJ_OK) out[0] = NULL;
+		if (!f || tj_call(f, out,
+		                  TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), v), tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), v))) != TJ_OK)
+			out[0] = NULL;
 		ok &= out[0] && !tj_is_poison(out[0]) && tj_numel(out[2]) == 4;
 		ok &= tj_check(c) == TJ_OK;
 	}
@@ -201,7 +206,9 @@ static bool commit_scenario(void)
 		if (!c) return false;
 		float v[3 * 40] = { 0 }, sum;
 		cells m = { tj_param(c, TJ_F32, TJ_0D), tj_param(c, TJ_F32, TJ_SHAPE(40, 3)), tj_param(c, TJ_F32, TJ_SHAPE(1, 40)) };
-		tj_fn *f = tj_compile(c, kind & 2 ? adds : assigns, &m, TJ_OPTS(tj_compile_opts, .name = "assigns", .nin = 1, .nout = 1, .mode = kind & 1 ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&m.sum, &m.turned, &m.last)));
+		tj_fn *f = tj_compile(c, kind & 2 ? adds : assigns, &m,
+		                      TJ_OPTS(tj_compile_opts, .name = "assigns", .nin = 1, .nout = 1,
+		                              .mode = kind & 1 ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&m.sum, &m.turned, &m.last)));
 		int done = 0;
 		for (int i = 0; i < 6 && f; i++) {
 			tj_scope *s = tj_push(c);
@@ -209,7 +216,8 @@ static bool commit_scenario(void)
 			done += tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(3, 40), v))) == TJ_OK;
 			ok &= tj_check(c) == TJ_OK;
 			if (s) tj_pop(s);
-			if (tj_read(m.sum, &sum, sizeof sum) == TJ_OK && sum != (float)done) fail_msg("%d calls have succeeded, and the cell has %g", done, (double)sum);
+			if (tj_read(m.sum, &sum, sizeof sum) == TJ_OK && sum != (float)done)
+				fail_msg("%d calls have succeeded, and the cell has %g", done, (double)sum);
 			ok &= tj_check(c) == TJ_OK;
 		}
 		ok &= f != NULL;
@@ -329,7 +337,10 @@ static void allocator_keeps_what_is_used(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(each_allocation), cmocka_unit_test(each_of_flow), cmocka_unit_test(each_of_gradients), cmocka_unit_test(each_of_sized), cmocka_unit_test(each_of_commits), cmocka_unit_test(op_is_named),
-		                                cmocka_unit_test(allocator_makes_room), cmocka_unit_test(allocator_lets_go), cmocka_unit_test(allocator_keeps_what_is_used) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_allocation),      cmocka_unit_test(each_of_flow),      cmocka_unit_test(each_of_gradients),
+		cmocka_unit_test(each_of_sized),        cmocka_unit_test(each_of_commits),   cmocka_unit_test(op_is_named),
+		cmocka_unit_test(allocator_makes_room), cmocka_unit_test(allocator_lets_go), cmocka_unit_test(allocator_keeps_what_is_used)
+	};
 	KIT_RUN(tests);
 }

@@ -1,4 +1,6 @@
-/* tj_scaled_dot_product_attention() and tj_multi_head_attention(): values of PyTorch, masks, rows without keys, blocks against one piece, memory, dropout, gradients, errors. */
+/* SPDX-License-Identifier: MIT */
+/* tj_scaled_dot_product_attention() and tj_multi_head_attention(): values of PyTorch, masks, rows without keys, blocks against one piece,
+ * memory, dropout, gradients, errors. */
 #include "test/layers.h"
 #include "test/unit/known.inc"
 
@@ -77,7 +79,8 @@ static void rows_without_keys(void **state)
 	(void)state;
 	tj_ctx *c = kit_open();
 	const uint8_t yes[] = { 0, 0, 0, 1, 0, 1, 0, 1, 0 };
-	tj_tensor *q = x(0, TJ_SHAPE(3, 2)), *k = x(1, TJ_SHAPE(3, 2)), *v = x(2, TJ_SHAPE(3, 2)), *mask = tj_from_data(c, TJ_BOOL, TJ_SHAPE(3, 3), yes);
+	tj_tensor *q = x(0, TJ_SHAPE(3, 2)), *k = x(1, TJ_SHAPE(3, 2)), *v = x(2, TJ_SHAPE(3, 2)),
+		  *mask = tj_from_data(c, TJ_BOOL, TJ_SHAPE(3, 3), yes);
 	for (int way = 0; way < 4; way++) {
 		tj_fn *f = kit_fn(c, "dead", dead, way & 1 ? &way : NULL, 4, 4);
 		tj_tensor *y[4];
@@ -117,7 +120,9 @@ static void blocks(void **state)
 	tj_ctx *c = kit_open();
 	for (int way = strcmp(kit_backend, "eval") ? 0 : 3; way < 4; way++) {
 		pieces p = { .causal = way & 1, .mask = way & 2 };
-		tj_tensor *in[] = { tj_normal(TJ_F32, TJ_SHAPE(1, L, 4)), tj_normal(TJ_F32, TJ_SHAPE(1, S, 4)), tj_normal(TJ_F32, TJ_SHAPE(1, S, 2)), tj_normal(TJ_F32, TJ_SHAPE(L, S)), TJ_END }, *y[4], *z[4];
+		tj_tensor *in[] = { tj_normal(TJ_F32, TJ_SHAPE(1, L, 4)), tj_normal(TJ_F32, TJ_SHAPE(1, S, 4)),
+			            tj_normal(TJ_F32, TJ_SHAPE(1, S, 2)), tj_normal(TJ_F32, TJ_SHAPE(L, S)), TJ_END },
+			  *y[4], *z[4];
 		tj_fn *f = kit_fn(c, "blocks", in_pieces, &p, 4, 4);
 		assert_int_equal(tj_call(f, y, in), TJ_OK);
 		pieces all = { true, p.causal, p.mask };
@@ -131,7 +136,9 @@ static void blocks(void **state)
 		}
 		if (!strcmp(kit_backend, "llvm")) {
 			assert_int_equal(kit_stats(f).eval_steps, 0);
-			if (!kit_elsewhere()) assert_true(kit_stats(f).peak_bytes * 15 / 8 < kit_stats(g).peak_bytes); /* a library on a GPU has 32 MiB to work in */
+			if (!kit_elsewhere())
+				assert_true(kit_stats(f).peak_bytes * 15 / 8 <
+				            kit_stats(g).peak_bytes); /* a library on a GPU has 32 MiB to work in */
 		}
 	}
 	kit_ok(c);
@@ -228,7 +235,8 @@ static void dropouts(void **state)
 		tj_fn *f = kit_fn(c, "drops", drops, NULL, 4, 2);
 		assert_int_equal(tj_call(f, y, TJ_LIST(q, q, v, by)), TJ_OK);
 		/* y = P v and g = P' by, with the same P if both are the same linear form */
-		const double a = tj_item(tj_sum(tj_mul(tj_cast(y[0], TJ_F64), by), TJ_ALL, false)), b = tj_item(tj_sum(tj_mul(tj_cast(y[1], TJ_F64), v), TJ_ALL, false));
+		const double a = tj_item(tj_sum(tj_mul(tj_cast(y[0], TJ_F64), by), TJ_ALL, false)),
+			     b = tj_item(tj_sum(tj_mul(tj_cast(y[1], TJ_F64), v), TJ_ALL, false));
 		assert_true(fabs(a - b) < 1e-4 * (1 + fabs(a)));
 		tj_tensor *sums = ATTEND(q, q, tj_ones_like(v), .dropout = 0.5); /* mean 1, and not all 1 */
 		assert_true(fabs(tj_item(tj_mean(sums, TJ_ALL, false)) - 1) < 0.15 && tj_item(tj_var(sums, TJ_ALL, 1, false)) > 1e-4);
@@ -268,7 +276,9 @@ static void inside_of_others(void **state)
 }
 
 /* ---- several heads ---- */
-#define HEADS(q, k, v, n, ...) tj_multi_head_attention(q, k, v, n, x(3, TJ_SHAPE(18, 6)), x(5, TJ_SHAPE(6, 6)), TJ_OPTS(tj_multi_head_opts, .in_bias = x(4, TJ_SHAPE(18)), .out_bias = x(6, TJ_SHAPE(6)), __VA_ARGS__))
+#define HEADS(q, k, v, n, ...) \
+	tj_multi_head_attention(q, k, v, n, x(3, TJ_SHAPE(18, 6)), x(5, TJ_SHAPE(6, 6)), \
+	                        TJ_OPTS(tj_multi_head_opts, .in_bias = x(4, TJ_SHAPE(18)), .out_bias = x(6, TJ_SHAPE(6)), __VA_ARGS__))
 static void several_heads(void **state)
 {
 	(void)state;
@@ -284,19 +294,29 @@ static void several_heads(void **state)
 	KNOWN(more, heads_bias);
 	for (int i = 0; i < 2; i++) { /* an example without the axis; masks that say the same in other ways */
 		tj_tensor *one[] = { tj_select(q, 0, i), tj_select(k, 0, i), tj_select(v, 0, i), tj_select(padding, 0, i) };
-		tj_tensor *y[] = { HEADS(one[0], one[1], one[2], 2, .padding = one[3], .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6))),
-			HEADS(one[0], one[1], one[2], 2, .mask = tj_logical_not(one[3]), .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6))),
-			HEADS(one[0], one[1], one[2], 2, .mask = tj_where(one[3], tj_f(-INFINITY), tj_cast(tj_f(0), TJ_F64)), .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6))) };
+		tj_tensor *y[] = { HEADS(one[0], one[1], one[2], 2, .padding = one[3], .bias_k = x(8, TJ_SHAPE(6)),
+			                 .bias_v = x(9, TJ_SHAPE(6))),
+			           HEADS(one[0], one[1], one[2], 2, .mask = tj_logical_not(one[3]), .bias_k = x(8, TJ_SHAPE(6)),
+			                 .bias_v = x(9, TJ_SHAPE(6))),
+			           HEADS(one[0], one[1], one[2], 2, .mask = tj_where(one[3], tj_f(-INFINITY), tj_cast(tj_f(0), TJ_F64)),
+			                 .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6))) };
 		for (int n = 0; n < 3; n++) assert_true(tj_truth(tj_allclose(y[n], tj_select(more, 0, i), 0, 1e-12, false)));
 	}
 	tj_tensor *causal = HEADS(q, q, q, 2, .causal = true, .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6)));
-	tj_tensor *masked = HEADS(q, q, q, 2, .mask = tj_tril(tj_ones(TJ_BOOL, TJ_SHAPE(4, 4)), 0), .bias_k = x(8, TJ_SHAPE(6)), .bias_v = x(9, TJ_SHAPE(6)));
+	tj_tensor *masked = HEADS(q, q, q, 2, .mask = tj_tril(tj_ones(TJ_BOOL, TJ_SHAPE(4, 4)), 0), .bias_k = x(8, TJ_SHAPE(6)),
+	                          .bias_v = x(9, TJ_SHAPE(6)));
 	assert_true(tj_truth(tj_allclose(causal, masked, 0, 1e-12, false)));
 	assert_int_equal(tj_numel(HEADS(x(0, TJ_SHAPE(0, 4, 6)), x(1, TJ_SHAPE(0, 5, 6)), x(2, TJ_SHAPE(0, 5, 6)), 2, .dropout = 0)), 0);
 	for (tj_dtype t = TJ_F16; t <= TJ_F64; t++) {
-		tj_tensor *in = tj_cast(q, t), *y = tj_multi_head_attention(in, in, in, 2, tj_cast(x(3, TJ_SHAPE(18, 6)), t), tj_cast(x(5, TJ_SHAPE(6, 6)), t), NULL);
+		tj_tensor *in = tj_cast(q, t), *y = tj_multi_head_attention(in, in, in, 2, tj_cast(x(3, TJ_SHAPE(18, 6)), t),
+		                                                            tj_cast(x(5, TJ_SHAPE(6, 6)), t), NULL);
 		assert_int_equal(tj_dtype_of(y), t);
-		assert_true(tj_truth(tj_allclose(tj_cast(y, TJ_F64), tj_multi_head_attention(q, q, q, 2, x(3, TJ_SHAPE(18, 6)), x(5, TJ_SHAPE(6, 6)), NULL), 0, t == TJ_BF16 ? 0.1 : t == TJ_F16 ? 0.02 : 1e-5, false)));
+		assert_true(tj_truth(tj_allclose(tj_cast(y, TJ_F64),
+		                                 tj_multi_head_attention(q, q, q, 2, x(3, TJ_SHAPE(18, 6)), x(5, TJ_SHAPE(6, 6)), NULL), 0,
+		                                 t == TJ_BF16  ? 0.1
+		                                 : t == TJ_F16 ? 0.02
+		                                               : 1e-5,
+		                                 false)));
 	}
 	kit_ok(c);
 	tj_close(c);
@@ -304,7 +324,8 @@ static void several_heads(void **state)
 
 static void heads_of(tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	out[0] = tj_multi_head_attention(in[0], self ? in[0] : in[1], self ? in[0] : in[1], 2, in[2], in[3], TJ_OPTS(tj_multi_head_opts, .causal = self != NULL, .bias_k = in[4], .bias_v = in[5]));
+	out[0] = tj_multi_head_attention(in[0], self ? in[0] : in[1], self ? in[0] : in[1], 2, in[2], in[3],
+	                                 TJ_OPTS(tj_multi_head_opts, .causal = self != NULL, .bias_k = in[4], .bias_v = in[5]));
 }
 
 static void gradients_of_heads(void **state)
@@ -328,7 +349,8 @@ static void errors_of_heads(void **state)
 {
 	(void)state;
 	tj_ctx *c = kit_open();
-	tj_tensor *q = x(0, TJ_SHAPE(2, 4, 6)), *k = x(1, TJ_SHAPE(2, 5, 6)), *w = x(3, TJ_SHAPE(18, 6)), *out = x(5, TJ_SHAPE(6, 6)), *b = x(4, TJ_SHAPE(6));
+	tj_tensor *q = x(0, TJ_SHAPE(2, 4, 6)), *k = x(1, TJ_SHAPE(2, 5, 6)), *w = x(3, TJ_SHAPE(18, 6)), *out = x(5, TJ_SHAPE(6, 6)),
+		  *b = x(4, TJ_SHAPE(6));
 	LAYER_REFUSED(tj_multi_head_attention(NULL, k, k, 2, w, out, NULL), ARG, "multi_head_attention", "q is NULL");
 	LAYER_REFUSED(tj_multi_head_attention(q, tj_cast(k, TJ_I32), k, 2, w, out, NULL), DTYPE, "multi_head_attention", "k is i32, no float");
 	LAYER_REFUSED(tj_multi_head_attention(q, tj_select(k, 0, 0), k, 2, w, out, NULL), SHAPE, "multi_head_attention", "k does not fit to q");
@@ -339,7 +361,8 @@ static void errors_of_heads(void **state)
 	LAYER_REFUSED(tj_multi_head_attention(q, k, k, 2, out, out, NULL), SHAPE, "multi_head_attention", "in_weight is not [18,6]");
 	LAYER_REFUSED(tj_multi_head_attention(q, k, k, 2, w, w, NULL), SHAPE, "multi_head_attention", "out_weight is not [6,6]");
 	LAYER_REFUSED(HEADS(q, k, k, 2, .bias_k = b), ARG, "multi_head_attention", "go together");
-	LAYER_REFUSED(tj_multi_head_attention(q, k, k, 2, w, out, TJ_OPTS(tj_multi_head_opts, .in_bias = b)), SHAPE, "multi_head_attention", ".in_bias is not [18]");
+	LAYER_REFUSED(tj_multi_head_attention(q, k, k, 2, w, out, TJ_OPTS(tj_multi_head_opts, .in_bias = b)), SHAPE, "multi_head_attention",
+	              ".in_bias is not [18]");
 	LAYER_REFUSED(HEADS(q, k, k, 2, .padding = tj_zeros(TJ_BOOL, TJ_SHAPE(2, 4))), SHAPE, "multi_head_attention", ".padding does not fit");
 	LAYER_REFUSED(HEADS(q, k, k, 2, .padding = tj_zeros(TJ_F32, TJ_SHAPE(2, 5))), DTYPE, "multi_head_attention", ".padding is f32");
 	LAYER_REFUSED(HEADS(q, k, k, 2, .mask = tj_zeros(TJ_I32, TJ_SHAPE(4, 5))), DTYPE, "multi_head_attention", ".mask is i32");
@@ -358,7 +381,8 @@ static void errors(void **state)
 	LAYER_REFUSED(tj_scaled_dot_product_attention(q, x(1, TJ_SHAPE(2, 6, 4)), v, NULL), SHAPE, name, "q has width 5, k 4");
 	LAYER_REFUSED(tj_scaled_dot_product_attention(q, k, x(1, TJ_SHAPE(2, 5, 4)), NULL), SHAPE, name, "there are 6 keys and 5 values");
 	LAYER_REFUSED(tj_scaled_dot_product_attention(x(0, TJ_SHAPE(3, 4, 5)), k, v, NULL), SHAPE, name, "the leading axes");
-	LAYER_REFUSED(tj_scaled_dot_product_attention(x(0, TJ_SHAPE(1, 2, 4, 5)), tj_unsqueeze(k, 1), tj_unsqueeze(v, 1), NULL), SHAPE, name, "the leading axes");
+	LAYER_REFUSED(tj_scaled_dot_product_attention(x(0, TJ_SHAPE(1, 2, 4, 5)), tj_unsqueeze(k, 1), tj_unsqueeze(v, 1), NULL), SHAPE,
+	              name, "the leading axes");
 	LAYER_REFUSED(ATTEND(q, k, v, .mask = tj_cast(q, TJ_I32)), DTYPE, name, "the mask is i32");
 	LAYER_REFUSED(ATTEND(q, k, v, .mask = x(0, TJ_SHAPE(4, 5))), SHAPE, name, "the mask does not broadcast");
 	LAYER_REFUSED(ATTEND(q, k, v, .mask = x(0, TJ_SHAPE(1, 2, 4, 6))), SHAPE, name, "the mask does not broadcast");
@@ -370,8 +394,18 @@ static void errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(rows_without_keys), cmocka_unit_test(blocks), cmocka_unit_test(the_setting), cmocka_unit_test(memory), cmocka_unit_test(dropouts),
-		cmocka_unit_test(inside_of_others), cmocka_unit_test(several_heads), cmocka_unit_test(gradients_of_heads), cmocka_unit_test(errors_of_heads), cmocka_unit_test(errors),
+		cmocka_unit_test(values),
+		cmocka_unit_test(gradients),
+		cmocka_unit_test(rows_without_keys),
+		cmocka_unit_test(blocks),
+		cmocka_unit_test(the_setting),
+		cmocka_unit_test(memory),
+		cmocka_unit_test(dropouts),
+		cmocka_unit_test(inside_of_others),
+		cmocka_unit_test(several_heads),
+		cmocka_unit_test(gradients_of_heads),
+		cmocka_unit_test(errors_of_heads),
+		cmocka_unit_test(errors),
 	};
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Mixed precision: with .autocast results are those of a function that casts by hand, bit for bit. */
 #include "test/kit.h"
 
@@ -27,19 +28,29 @@ static bool is_one_of(const char *name, const char *const *list)
 static void lists(void **s)
 {
 	(void)s;
-	static const char *const low[] = { "matmul", "conv", "conv_transpose", "prelu", NULL }, *const widest[] = { "scatter_add", "scatter", "scatter_prod", "scatter_amax", "scatter_amin", NULL };
-	static const char *const high[] = { "pow", "reciprocal", "rsqrt", "exp", "log", "expm1", "log1p", "sum", "prod", "mean", "logsumexp", "var", "softmax",
-	                                    "log_softmax", "layer_norm", "rms_norm", "cross_entropy", "log2", "log10", "tan", "asin", "acos", "sinh", "cosh", "softplus", "softmin", "normalize",
-	                                    "cumsum", "cumprod", "logcumsumexp", "erfinv", NULL };
+	static const char *const low[] = { "matmul", "conv", "conv_transpose", "prelu", NULL }, *const widest[] = {
+		"scatter_add", "scatter", "scatter_prod", "scatter_amax", "scatter_amin", NULL
+	};
+	static const char *const high[] = { "pow",      "reciprocal",  "rsqrt",      "exp",      "log",           "expm1",
+		                            "log1p",    "sum",         "prod",       "mean",     "logsumexp",     "var",
+		                            "softmax",  "log_softmax", "layer_norm", "rms_norm", "cross_entropy", "log2",
+		                            "log10",    "tan",         "asin",       "acos",     "sinh",          "cosh",
+		                            "softplus", "softmin",     "normalize",  "cumsum",   "cumprod",       "logcumsumexp",
+		                            "erfinv",   NULL };
 	for (int op = 0; op < IR_OPS; op++) {
-		const int want = is_one_of(ir_ops[op].name, low) ? IR_LOW : is_one_of(ir_ops[op].name, high) ? IR_HIGH : is_one_of(ir_ops[op].name, widest) ? IR_WIDEST : 0;
+		const int want = is_one_of(ir_ops[op].name, low)      ? IR_LOW
+		                 : is_one_of(ir_ops[op].name, high)   ? IR_HIGH
+		                 : is_one_of(ir_ops[op].name, widest) ? IR_WIDEST
+		                                                      : 0;
 		if ((ir_ops[op].flags & (IR_LOW | IR_HIGH | IR_WIDEST)) != want) fail_msg("%s is in another class", ir_ops[op].name);
 	}
 }
 
 /* An op of two operands [2,2], in the dtypes that it gets. */
 enum { OPS = 30, PAIRS = 5 };
-static const tj_dtype given[PAIRS][2] = { { TJ_F32, TJ_F32 }, { TJ_BF16, TJ_BF16 }, { TJ_F16, TJ_F32 }, { TJ_F16, TJ_BF16 }, { TJ_F64, TJ_F64 } };
+static const tj_dtype given[PAIRS][2] = {
+	{ TJ_F32, TJ_F32 }, { TJ_BF16, TJ_BF16 }, { TJ_F16, TJ_F32 }, { TJ_F16, TJ_BF16 }, { TJ_F64, TJ_F64 }
+};
 static tj_tensor *op_of(int i, tj_tensor *a, tj_tensor *b, tj_tensor *k)
 {
 	switch (i) {
@@ -124,11 +135,13 @@ static void classes(void **s)
 		}
 }
 
-/* ---- losses, norms and distances that are made of ops: with a narrow operand in a function with .autocast they are what they are of it in f32 ---- */
+/* ---- losses, norms and distances that are made of ops: with a narrow operand in a function with .autocast they are what they are of it in
+ * f32 ---- */
 enum { MADE = 30 };
 static tj_tensor *made_of(int i, tj_tensor *a, tj_tensor *b, tj_tensor *k)
 {
-	tj_tensor *p = tj_sigmoid(b), *ones = tj_sub(tj_cast(tj_mul(k, tj_i(2)), TJ_F32), tj_f(1)), *row = tj_reshape(tj_slice(k, 0, 0, 1, 1), TJ_SHAPE(2)), *by_row = tj_reshape(tj_slice(ones, 0, 0, 1, 1), TJ_SHAPE(2));
+	tj_tensor *p = tj_sigmoid(b), *ones = tj_sub(tj_cast(tj_mul(k, tj_i(2)), TJ_F32), tj_f(1)),
+		  *row = tj_reshape(tj_slice(k, 0, 0, 1, 1), TJ_SHAPE(2)), *by_row = tj_reshape(tj_slice(ones, 0, 0, 1, 1), TJ_SHAPE(2));
 	switch (i) {
 	case 0: return tj_mse_loss(a, b, TJ_LOSS_MEAN);
 	case 1: return tj_l1_loss(a, b, TJ_LOSS_SUM);
@@ -149,7 +162,9 @@ static tj_tensor *made_of(int i, tj_tensor *a, tj_tensor *b, tj_tensor *k)
 	case 16: return tj_multi_margin_loss(a, row, 1, 1, NULL);
 	case 17: return tj_multilabel_margin_loss(a, k, TJ_LOSS_MEAN);
 	case 18: return tj_multilabel_soft_margin_loss(a, tj_cast(k, TJ_F32), NULL);
-	case 19: return tj_ctc_loss(tj_reshape(a, TJ_SHAPE(2, 1, 2)), tj_full(TJ_I64, TJ_SHAPE(1, 1), tj_i(1)), tj_full(TJ_I64, TJ_SHAPE(1), tj_i(2)), tj_full(TJ_I64, TJ_SHAPE(1), tj_i(1)), 0, false, TJ_LOSS_MEAN);
+	case 19:
+		return tj_ctc_loss(tj_reshape(a, TJ_SHAPE(2, 1, 2)), tj_full(TJ_I64, TJ_SHAPE(1, 1), tj_i(1)),
+		                   tj_full(TJ_I64, TJ_SHAPE(1), tj_i(2)), tj_full(TJ_I64, TJ_SHAPE(1), tj_i(1)), 0, false, TJ_LOSS_MEAN);
 	case 20: return tj_group_norm(a, 1, NULL, NULL, 1e-5);
 	case 21: return tj_layer_norm_over(a, TJ_SHAPE(2), NULL, NULL, 1e-5);
 	case 22: return tj_rms_norm_over(a, TJ_SHAPE(2), NULL, 1e-5);
@@ -170,7 +185,10 @@ static void all_made(tj_tensor **out, tj_tensor *const *in, void *self)
 	for (int i = 0; i < MADE; i++) out[i] = made_of(i, tj_cast(in[0], to), in[1], in[2]);
 }
 
-static void asks_dtype(tj_tensor **out, tj_tensor *const *in, void *self) { *(tj_dtype *)self = tj_autocast_dtype(), out[0] = tj_neg(in[0]); }
+static void asks_dtype(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	*(tj_dtype *)self = tj_autocast_dtype(), out[0] = tj_neg(in[0]);
+}
 static void asks_nested(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_fn **f = self;
@@ -192,10 +210,12 @@ static void made_of_ops(void **s)
 		for (int i = 0; i < MADE; i++) {
 			if (tj_dtype_of(a[i]) != TJ_F32) fail_msg("function %d gives %s", i, tj_dtype_name(tj_dtype_of(a[i])));
 			assert_same(a[i], b[i]);
-			if (i != 11 && i != 24 && i != 25 && i != 27 && i != 29 && i != 13 && tj_dtype_of(n[i]) != low[l]) fail_msg("without .autocast function %d gives %s", i, tj_dtype_name(tj_dtype_of(n[i])));
+			if (i != 11 && i != 24 && i != 25 && i != 27 && i != 29 && i != 13 && tj_dtype_of(n[i]) != low[l])
+				fail_msg("without .autocast function %d gives %s", i, tj_dtype_name(tj_dtype_of(n[i])));
 		}
 		tj_dtype got[4] = { 0 };
-		tj_fn *f[3] = { with(c, asks_dtype, &got[0], 1, 1, TJ_BOOL), with(c, asks_dtype, &got[1], 1, 1, TJ_F32), with(c, asks_dtype, &got[2], 1, 1, low[!l]) };
+		tj_fn *f[3] = { with(c, asks_dtype, &got[0], 1, 1, TJ_BOOL), with(c, asks_dtype, &got[1], 1, 1, TJ_F32),
+			        with(c, asks_dtype, &got[2], 1, 1, low[!l]) };
 		assert_int_equal(tj_call(with(c, asks_nested, f, 1, 3, low[l]), a, TJ_LIST(y)), TJ_OK);
 		assert_true(got[0] == low[l] && got[1] == TJ_F32 && got[2] == low[!l]);
 		tj_call1(with(c, asks_dtype, &got[3], 1, 1, TJ_BOOL), TJ_LIST(y));
@@ -292,13 +312,18 @@ static void nested(void **s)
 }
 
 /* ---- a trace holds for its setting ---- */
-static void calls_one(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_cast(tj_call1(*(tj_fn **)self, TJ_LIST(in[0])), TJ_F32); }
+static void calls_one(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_cast(tj_call1(*(tj_fn **)self, TJ_LIST(in[0])), TJ_F32);
+}
 
 static void matched(void **s)
 {
 	(void)s;
 	tj_ctx *c = kit_open();
-	tj_fn *kind[3] = { with(c, product, NULL, 1, 1, TJ_F32), with(c, product, NULL, 1, 1, TJ_BF16), with(c, product, NULL, 1, 1, TJ_F16) }, *now = NULL;
+	tj_fn *kind[3] = { with(c, product, NULL, 1, 1, TJ_F32), with(c, product, NULL, 1, 1, TJ_BF16),
+		           with(c, product, NULL, 1, 1, TJ_F16) },
+	      *now = NULL;
 	tj_fn *f = with(c, calls_one, &now, 1, 1, TJ_BOOL);
 	const float v = 1 + 0x1p-9f, square = 1 + 0x1p-8f + 0x1p-18f;
 	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(1, 1), &v);
@@ -334,7 +359,8 @@ static void filtered(void **s)
 	tj_ctx *c = kit_open();
 	tj_fn *now = with(c, product, NULL, 1, 1, TJ_BF16);
 	int seen[2] = { 0 };
-	tj_fn *f = tj_compile(c, calls_one, &now, TJ_OPTS(tj_compile_opts, .nin = 1, .nout = 1, .guard_filter = count_guard, .guard_filter_self = seen));
+	tj_fn *f = tj_compile(c, calls_one, &now,
+	                      TJ_OPTS(tj_compile_opts, .nin = 1, .nout = 1, .guard_filter = count_guard, .guard_filter_self = seen));
 	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(1, 1), ((float[]){ 2 }));
 	assert_f32(tj_call1(f, TJ_LIST(x)), 4);
 	assert_int_equal(seen[0], 1);
@@ -344,7 +370,10 @@ static void filtered(void **s)
 }
 
 /* A nested call that fails gives the setting back. */
-static void bad_product(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], tj_reshape(in[0], TJ_SHAPE(1, 4))); }
+static void bad_product(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_matmul(in[0], tj_reshape(in[0], TJ_SHAPE(1, 4)));
+}
 static void calls_bad(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *r;
@@ -480,13 +509,17 @@ static void told(void **s)
 	(void)s;
 	const bool compiles = !strcmp(kit_backend, "llvm") && !kit_elsewhere(), has_pairs = rt_bf16_pairs();
 	static const tj_dtype low[] = { TJ_F32, TJ_F16, TJ_BF16, TJ_BF16 };
-	const char *why[] = { "", "f16 convert their operands to f32 as they are read: kernels multiply f32", rt_bf16_in_order() ? "" : has_pairs ? "TJ_FAST multiplies two bf16" : "this CPU has no vdpbf16ps",
-	                      has_pairs ? "" : "this CPU has no vdpbf16ps" };
+	const char *why[] = { "", "f16 convert their operands to f32 as they are read: kernels multiply f32",
+		              rt_bf16_in_order() ? ""
+		              : has_pairs        ? "TJ_FAST multiplies two bf16"
+		                                 : "this CPU has no vdpbf16ps",
+		              has_pairs ? "" : "this CPU has no vdpbf16ps" };
 	for (int i = 0; i < 4; i++) {
 		tj_ctx *c = kit_open();
 		char text[256] = "";
-		tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .autocast = low[i], .numerics = i == 3 ? TJ_FAST : TJ_STRICT,
-		                                                .on_note = keep_note, .on_note_self = text));
+		tj_fn *f = tj_compile(c, product, NULL,
+		                      TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .autocast = low[i],
+		                              .numerics = i == 3 ? TJ_FAST : TJ_STRICT, .on_note = keep_note, .on_note_self = text));
 		for (int n = 2; n < 5; n++) tj_call1(f, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(n, n), tj_f(1))));
 		kit_ok(c);
 		if (!strstr(text, compiles ? why[i] : "") || !*text != (!compiles || !*why[i])) fail_msg("\"%s\" is not in \"%s\"", why[i], text);
@@ -510,7 +543,9 @@ static void direct(void **s)
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .audit = 3));
 		tj_tensor *w = tj_param(c, TJ_F32, TJ_SHAPE(2, 2)), *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ((float[]){ 1 + 0x1p-9f, 2, 3, 4 }));
 		tj_vars vars = TJ_VARS(&w);
-		tj_fn *f = tj_compile(c, linear, &w, TJ_OPTS(tj_compile_opts, .nin = 1, .nout = 1, .mode = TJ_DIRECT, .state = frozen ? NULL : vars, .freeze = frozen ? vars : NULL, .autocast = TJ_BF16));
+		tj_fn *f = tj_compile(c, linear, &w,
+		                      TJ_OPTS(tj_compile_opts, .nin = 1, .nout = 1, .mode = TJ_DIRECT, .state = frozen ? NULL : vars,
+		                              .freeze = frozen ? vars : NULL, .autocast = TJ_BF16));
 		tj_write(w, ((float[]){ 1, 0, 0, 1 }), 16);
 		for (int call = 0; call < 6; call++) assert_f32(tj_call1(f, TJ_LIST(x)), 3, 7);
 		tj_write(w, ((float[]){ 2, 0, 0, 1 }), 16);
@@ -524,8 +559,10 @@ static void direct(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lists), cmocka_unit_test(classes), cmocka_unit_test(made_of_ops), cmocka_unit_test(seen_in_body), cmocka_unit_test(refused), cmocka_unit_test(nested), cmocka_unit_test(matched),
-		cmocka_unit_test(filtered), cmocka_unit_test(given_back), cmocka_unit_test(flow), cmocka_unit_test(cast_once), cmocka_unit_test(gradients), cmocka_unit_test(told), cmocka_unit_test(direct),
+		cmocka_unit_test(lists),      cmocka_unit_test(classes), cmocka_unit_test(made_of_ops), cmocka_unit_test(seen_in_body),
+		cmocka_unit_test(refused),    cmocka_unit_test(nested),  cmocka_unit_test(matched),     cmocka_unit_test(filtered),
+		cmocka_unit_test(given_back), cmocka_unit_test(flow),    cmocka_unit_test(cast_once),   cmocka_unit_test(gradients),
+		cmocka_unit_test(told),       cmocka_unit_test(direct),
 	};
 	KIT_RUN(tests);
 }

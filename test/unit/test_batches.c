@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tj_vmap() and tj_jvp() in bodies: what they give with gradients inside and outside of them, in both modes and on both back ends, and
  * what they refuse. The transform of each op is tested in test_vmap.c. */
 #include "test/kit.h"
@@ -36,7 +37,8 @@ static void scaled_one(tj_tensor **out, tj_tensor *const *in, void *self) { (voi
 static void columns(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
-	tj_vmap(out, 1, scaled_one, TJ_LIST(in[0], in[1], tj_i(10)), NULL, TJ_OPTS(tj_vmap_opts, .in_axes = (int[]){ -1, 0, 0 }, .out_axes = (int[]){ 1 }));
+	tj_vmap(out, 1, scaled_one, TJ_LIST(in[0], in[1], tj_i(10)), NULL,
+	        TJ_OPTS(tj_vmap_opts, .in_axes = (int[]){ -1, 0, 0 }, .out_axes = (int[]){ 1 }));
 }
 static void axes(void **s) { (void)s; EACH(columns, 2, 10, 0, 60, 40, 0, 120) }
 
@@ -54,7 +56,10 @@ static void table(tj_tensor **out, tj_tensor *const *in, void *self) { (void)sel
 static void nested(void **s) { (void)s; EACH(table, 2, 0, -1, 1, 1, 0, 2, -1, -2, 0) }
 
 static void numbers(tj_tensor **out, tj_tensor *const *in, void *self) { (void)in, (void)self, out[0] = tj_f(3); }
-static void constant_body(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_vmap(out, 1, numbers, TJ_LIST(in[1]), NULL, NULL); }
+static void constant_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_vmap(out, 1, numbers, TJ_LIST(in[1]), NULL, NULL);
+}
 static void constant(void **s) { (void)s; EACH(constant_body, 2, 3, 3, 3) }
 
 /* ---- control flow: each example by itself ---- */
@@ -68,12 +73,21 @@ static void flow_one(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_cond(&y, 1, tj_lt(sum, tj_f(10)), negated, doubled, TJ_LIST(sum), NULL);
 	tj_while(out, small, doubled, TJ_LIST(tj_abs(y)), NULL, NULL);
 }
-static void flow_body(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_vmap(out, 1, flow_one, TJ_LIST(in[0]), NULL, NULL); }
+static void flow_body(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_vmap(out, 1, flow_one, TJ_LIST(in[0]), NULL, NULL);
+}
 static void control_flow(void **s) { (void)s; EACH(flow_body, 1, 24, 30) }
 
 static void step_one(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_add(tj_mul(in[0], self), in[1]); }
-static void horner_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_scan(out, NULL, 0, step_one, TJ_LIST(tj_f(0)), TJ_LIST(in[0]), tj_f(2), NULL); }
-static void horner(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_vmap(out, 1, horner_one, TJ_LIST(in[0]), NULL, NULL); }
+static void horner_one(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_scan(out, NULL, 0, step_one, TJ_LIST(tj_f(0)), TJ_LIST(in[0]), tj_f(2), NULL);
+}
+static void horner(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_vmap(out, 1, horner_one, TJ_LIST(in[0]), NULL, NULL);
+}
 static void scans(void **s) { (void)s; EACH(horner, 1, 11, 32) }
 
 /* ---- gradients ---- */
@@ -82,7 +96,10 @@ static void loss_grad(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_tensor *y = tj_square(total(tj_mul(in[0], self)));
 	tj_grad(out, y, TJ_LIST(self), NULL);
 }
-static void samples(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_vmap(out, 1, loss_grad, TJ_LIST(in[0]), in[1], NULL); }
+static void samples(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_vmap(out, 1, loss_grad, TJ_LIST(in[0]), in[1], NULL);
+}
 static void per_sample(void **s) { (void)s; EACH(samples, 2, 14, 28, 42, 128, 160, 192) }
 
 typedef struct of { tj_tensor *y, *x; } of;
@@ -185,14 +202,19 @@ static void outside(void **s)
 	for (int k = 0; k < 2; k++) {
 		assert_int_equal(tj_vmap(&out, 1, flow_one, TJ_LIST(x), NULL, NULL), TJ_OK);
 		assert_f32(out, 24, 30);
-		assert_int_equal(tj_vmap(&out, 1, scaled_one, TJ_LIST(x, F32(c, 1, 0, 2), tj_i(10)), NULL, TJ_OPTS(tj_vmap_opts, .in_axes = (int[]){ 1, 0, 0 })), TJ_OK);
+		assert_int_equal(tj_vmap(&out, 1, scaled_one, TJ_LIST(x, F32(c, 1, 0, 2), tj_i(10)), NULL,
+		                         TJ_OPTS(tj_vmap_opts, .in_axes = (int[]){ 1, 0, 0 })),
+		                 TJ_OK);
 		assert_f32(out, 10, 40, 0, 0, 60, 120);
 	}
 	tj_close(c);
 }
 
 /* A scan whose slices are the same for all examples gives the first value of a carry that is another one for each. */
-static void same_slices(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = in[0], out[1] = tj_arange(TJ_F32, 0, 3, 1); }
+static void same_slices(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = in[0], out[1] = tj_arange(TJ_F32, 0, 3, 1);
+}
 static void adds_self(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_add(in[0], self), out[1] = total(in[0]); }
 static void carry_one(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -220,7 +242,10 @@ static void carry_that_becomes_batched(void **s)
 
 /* ---- refused ---- */
 static void reads_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_truth(total(in[0])) ? in[0] : in[0]; }
-static void draws_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], tj_uniform(TJ_F32, TJ_SHAPE(3))); }
+static void draws_one(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_add(in[0], tj_uniform(TJ_F32, TJ_SHAPE(3)));
+}
 static void nothing_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)out, (void)in, (void)self; }
 static tj_tensor *kept;
 static void leaks_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, kept = out[0] = tj_neg(in[0]); }
@@ -236,7 +261,10 @@ REFUSED(other_size, tj_vmap(out, 1, scaled_one, TJ_LIST(in[0], in[1], in[1]), NU
 REFUSED(no_axis, tj_vmap(out, 1, dot_one, TJ_LIST(in[0]), in[1], TJ_OPTS(tj_vmap_opts, .in_axes = (int[]){ 2 })))
 REFUSED(no_axis_out, tj_vmap(out, 1, dot_one, TJ_LIST(in[0]), in[1], TJ_OPTS(tj_vmap_opts, .out_axes = (int[]){ 1 })))
 /* x is a slice of in[0]: the gradient by that would leave out what goes through x. */
-static void by_outside_one(tj_tensor **out, tj_tensor *const *in, void *self) { tj_grad(out, tj_add(tj_mul(total(self), total(in[0])), total(in[0])), TJ_LIST(self), NULL); }
+static void by_outside_one(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_grad(out, tj_add(tj_mul(total(self), total(in[0])), total(in[0])), TJ_LIST(self), NULL);
+}
 REFUSED(by_outside, tj_vmap(out, 1, by_outside_one, TJ_LIST(in[0]), in[0], NULL))
 REFUSED(scalar, tj_vmap(out, 1, dot_one, TJ_LIST(total(in[0])), in[1], NULL))
 REFUSED(number, tj_vmap(out, 1, dot_one, TJ_LIST(in[0], tj_f(1)), in[1], TJ_OPTS(tj_vmap_opts, .in_axes = (int[]){ 0, 1 })))
@@ -249,17 +277,32 @@ REFUSED(no_wrt, out[0] = tj_jvp(total(in[1]), NULL, TJ_LIST(in[1]), TJ_UNUSED_ZE
 
 static void refusals(void **s)
 {
-	static const struct { tj_body *body; tj_status code; const char *message; } cases[] = {
-		{ reads, TJ_ERR_STATE, "tj_vmap" }, { draws, TJ_ERR_STATE, "tj_vmap" }, { nothing, TJ_ERR_ARG, "did not set out[0]" }, { leaks, TJ_ERR_DEAD, "" },
-		{ no_examples, TJ_ERR_ARG, "no operand has examples" }, { no_operands, TJ_ERR_ARG, "no operand has examples" }, { other_size, TJ_ERR_SHAPE, "along axis 0 it has not 2 examples" },
-		{ no_axis, TJ_ERR_SHAPE, "it has no axis 2" }, { no_axis_out, TJ_ERR_SHAPE, "result 0 has 1 axes" }, { scalar, TJ_ERR_SHAPE, "it has no axis 0" }, { number, TJ_ERR_SHAPE, "operand 1 is a number" },
-		{ no_body, TJ_ERR_ARG, "a callback is NULL" }, { by_outside, TJ_ERR_STATE, "by a carry, by an example or by another value from outside" }, { few_tangents, TJ_ERR_ARG, "1 tangents, but 2 tensors" }, { bad_tangent, TJ_ERR_SHAPE, "its tangent f32[2,3]" },
-		{ unused, TJ_ERR_ARG, "does not depend on tensor 0" }, { integers, TJ_ERR_DTYPE, "it is i64[3]" }, { no_wrt, TJ_ERR_ARG, "the list of tensors is NULL" } };
+	static const struct { tj_body *body; tj_status code; const char *message;
+	} cases[] = { { reads, TJ_ERR_STATE, "tj_vmap" },
+		      { draws, TJ_ERR_STATE, "tj_vmap" },
+		      { nothing, TJ_ERR_ARG, "did not set out[0]" },
+		      { leaks, TJ_ERR_DEAD, "" },
+		      { no_examples, TJ_ERR_ARG, "no operand has examples" },
+		      { no_operands, TJ_ERR_ARG, "no operand has examples" },
+		      { other_size, TJ_ERR_SHAPE, "along axis 0 it has not 2 examples" },
+		      { no_axis, TJ_ERR_SHAPE, "it has no axis 2" },
+		      { no_axis_out, TJ_ERR_SHAPE, "result 0 has 1 axes" },
+		      { scalar, TJ_ERR_SHAPE, "it has no axis 0" },
+		      { number, TJ_ERR_SHAPE, "operand 1 is a number" },
+		      { no_body, TJ_ERR_ARG, "a callback is NULL" },
+		      { by_outside, TJ_ERR_STATE, "by a carry, by an example or by another value from outside" },
+		      { few_tangents, TJ_ERR_ARG, "1 tangents, but 2 tensors" },
+		      { bad_tangent, TJ_ERR_SHAPE, "its tangent f32[2,3]" },
+		      { unused, TJ_ERR_ARG, "does not depend on tensor 0" },
+		      { integers, TJ_ERR_DTYPE, "it is i64[3]" },
+		      { no_wrt, TJ_ERR_ARG, "the list of tensors is NULL" } };
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = kit_open();
 		tj_tensor *out[1];
-		assert_int_not_equal(tj_call(kit_fn(c, "refused", cases[i].body, NULL, 2, 1), out, TJ_LIST(matrix(c, 2, 3, six), F32(c, 1, 0, 2))), TJ_OK);
+		assert_int_not_equal(
+			tj_call(kit_fn(c, "refused", cases[i].body, NULL, 2, 1), out, TJ_LIST(matrix(c, 2, 3, six), F32(c, 1, 0, 2))),
+			TJ_OK);
 		kit_error(c, cases[i].code, cases[i].message);
 		tj_close(c);
 	}
@@ -267,8 +310,14 @@ static void refusals(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(captures), cmocka_unit_test(axes), cmocka_unit_test(unmapped), cmocka_unit_test(nested), cmocka_unit_test(constant), cmocka_unit_test(control_flow), cmocka_unit_test(scans), cmocka_unit_test(carry_that_becomes_batched),
-		                                cmocka_unit_test(per_sample), cmocka_unit_test(jacobians), cmocka_unit_test(hessian), cmocka_unit_test(around), cmocka_unit_test(tangents), cmocka_unit_test(tangents_of_scan),
-		                                cmocka_unit_test(any_size), cmocka_unit_test(outside), cmocka_unit_test(refusals) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(captures),   cmocka_unit_test(axes),
+		                            cmocka_unit_test(unmapped),   cmocka_unit_test(nested),
+		                            cmocka_unit_test(constant),   cmocka_unit_test(control_flow),
+		                            cmocka_unit_test(scans),      cmocka_unit_test(carry_that_becomes_batched),
+		                            cmocka_unit_test(per_sample), cmocka_unit_test(jacobians),
+		                            cmocka_unit_test(hessian),    cmocka_unit_test(around),
+		                            cmocka_unit_test(tangents),   cmocka_unit_test(tangents_of_scan),
+		                            cmocka_unit_test(any_size),   cmocka_unit_test(outside),
+		                            cmocka_unit_test(refusals) };
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tj_trace_begin(), tj_trace_end(): what stands between two lines is like the body of a function. */
 #include "test/kit.h"
 
@@ -45,7 +46,8 @@ static void steps(void **state)
 	tj_close(c);
 }
 
-/* Kept values go on existing, others end; a kept cell is its value; a kept number stays. Outer scopes can be popped afterwards, not inside. */
+/* Kept values go on existing, others end; a kept cell is its value; a kept number stays. Outer scopes can be popped afterwards, not inside.
+ */
 static void lifetimes(void **state)
 {
 	(void)state;
@@ -200,7 +202,8 @@ static void many_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steps), cmocka_unit_test(lifetimes), cmocka_unit_test(as_in_a_body), cmocka_unit_test(errors), cmocka_unit_test(many_lines),
+		cmocka_unit_test(steps),  cmocka_unit_test(lifetimes),  cmocka_unit_test(as_in_a_body),
+		cmocka_unit_test(errors), cmocka_unit_test(many_lines),
 	};
 	KIT_RUN(tests);
 }

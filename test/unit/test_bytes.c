@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Strided copies, compared with a plain loop. */
 #include "runtime/bytes.h"
 

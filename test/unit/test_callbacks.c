@@ -1,9 +1,12 @@
+/* SPDX-License-Identifier: MIT */
 /* Functions that the library calls back while a call runs: what they may do with a clone, and what is refused with the running context. */
 #include "test/kit.h"
 
 /* One place for each way in which a call of f calls the program back. */
 typedef enum place { KEY_FILTER, EVENT_FILTER, ENGINE_PASS, PASS, BACKEND, RUN, ON_RECOMPILE, ON_NOTE, LOG, PLACES } place;
-static const char *const place_name[] = { "filter of a key", "filter of an event", "pass of the engine", "pass", "back end", "run", "on_recompile", "on_note", "log_to" };
+static const char *const place_name[] = {
+	"filter of a key", "filter of an event", "pass of the engine", "pass", "back end", "run", "on_recompile", "on_note", "log_to"
+};
 
 typedef struct probe {
 	tj_ctx *c, *clone;
@@ -48,7 +51,8 @@ static tj_status backend(void *self, tj_graph *g, tj_compiled *out)
 	probe *p = self;
 	back(p, BACKEND);
 	tj_node *n = tj_graph_output(g, 0);
-	if (p->at != RUN || tj_graph_outputs(g) != 1 || strcmp(tj_node_op(n), "neg") || tj_node_dtype(n) != TJ_F32 || tj_node_rank(n) != 1) return TJ_OK;
+	if (p->at != RUN || tj_graph_outputs(g) != 1 || strcmp(tj_node_op(n), "neg") || tj_node_dtype(n) != TJ_F32 || tj_node_rank(n) != 1)
+		return TJ_OK;
 	negation *k = malloc(sizeof *k);
 	*k = (negation){ p, tj_node_dim(n, 0) };
 	*out = (tj_compiled){ run, free, k };
@@ -79,9 +83,22 @@ static void open_probe(probe *p, place at, tj_mode mode)
 	p->clone = tj_ctx_clone(p->c);
 	tj_add_pass(p->c, &(tj_pass){ "of the engine", engine_pass, p });
 	const tj_pass passes[] = { { "own", pass, p }, { 0 } };
-	tj_compile_opts o = { .size = sizeof o, .name = "f", .nin = 2, .nout = 1, .mode = mode, .passes = passes, .backend = backend, .backend_self = p,
-	                      .on_recompile = on_recompile, .on_recompile_self = p, .on_note = on_note, .on_note_self = p, .guard_filter = filter, .guard_filter_self = p,
-	                      .max_entries = 2, .dynamic = TJ_DYNAMIC_OFF };
+	tj_compile_opts o = { .size = sizeof o,
+		              .name = "f",
+		              .nin = 2,
+		              .nout = 1,
+		              .mode = mode,
+		              .passes = passes,
+		              .backend = backend,
+		              .backend_self = p,
+		              .on_recompile = on_recompile,
+		              .on_recompile_self = p,
+		              .on_note = on_note,
+		              .on_note_self = p,
+		              .guard_filter = filter,
+		              .guard_filter_self = p,
+		              .max_entries = 2,
+		              .dynamic = TJ_DYNAMIC_OFF };
 	p->f = tj_compile(p->c, body, p, &o);
 	o.name = "outer";
 	o.int_div_zero = TJ_ZERO; /* that of f differs: .on_note of a nested call */
@@ -228,7 +245,8 @@ static void refused(const probe *p, const char *name, bool failed)
 {
 	note_seen(name);
 	tj_status s = tj_check(p->c);
-	if (!failed || s != TJ_ERR_STATE || !strstr(tj_last_error(p->c)->message, "called back")) fail_msg("%s: %s() is not refused (%s)", place_name[p->at], name, tj_strerror(s));
+	if (!failed || s != TJ_ERR_STATE || !strstr(tj_last_error(p->c)->message, "called back"))
+		fail_msg("%s: %s() is not refused (%s)", place_name[p->at], name, tj_strerror(s));
 	if (tj_check(p->c)) fail_msg("%s: %s() leaves a second error", place_name[p->at], name);
 }
 
@@ -524,7 +542,9 @@ static void no_clone_inside_of_a_direct_call(void **s)
 	(void)s;
 	for (int others = 0; others < 2; others++) {
 		tj_ctx *c = of_run = kit_open(), *other = others ? tj_ctx_clone(c) : NULL;
-		tj_fn *f = tj_compile(c, negates, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .backend = clones_in_run));
+		tj_fn *f =
+			tj_compile(c, negates, NULL,
+		                   TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .backend = clones_in_run));
 		for (int i = 0; i < 3; i++) {
 			assert_f32(tj_call1(f, TJ_LIST(F32(c, 1))), -1);
 			assert_int_equal(tj_check(c), TJ_ERR_STATE);
@@ -561,9 +581,14 @@ static void no_function_is_left_out(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(clones_may_call_the_function), cmocka_unit_test(no_function_is_freed_under_its_call), cmocka_unit_test(nor_in_its_body),
-		cmocka_unit_test(what_a_callback_may_do), cmocka_unit_test(the_running_context_need_not_be_current),
-		cmocka_unit_test(memory_of_the_caller_stays), cmocka_unit_test(no_clone_inside_of_a_direct_call), cmocka_unit_test(no_function_is_left_out),
+		cmocka_unit_test(clones_may_call_the_function),
+		cmocka_unit_test(no_function_is_freed_under_its_call),
+		cmocka_unit_test(nor_in_its_body),
+		cmocka_unit_test(what_a_callback_may_do),
+		cmocka_unit_test(the_running_context_need_not_be_current),
+		cmocka_unit_test(memory_of_the_caller_stays),
+		cmocka_unit_test(no_clone_inside_of_a_direct_call),
+		cmocka_unit_test(no_function_is_left_out),
 	};
 	KIT_RUN(tests);
 }

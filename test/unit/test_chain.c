@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* chain: matrix products have the order of summation that docs/NUMERICS.md states. The plain product, with and without vectors, the
  * evaluator and the interpreter of kernels are compared, bit for bit, with loops that are written here. */
 #include "runtime/chain.h"
@@ -58,7 +59,8 @@ static void reference(const rt_chain *x, const char *a, const char *b, char *c)
 	const int64_t size = (int64_t)tj_dtype_size(x->dtype);
 	for (int64_t i = 0; i < x->m; i++)
 		for (int64_t j = 0; j < x->n; j++)
-			ir_store(x->dtype, c + (i * x->c_row + j * x->c_col) * size, dot(x->dtype, a + i * x->a_row * size, x->a_col, b + j * x->b_col * size, x->b_row, x->k));
+			ir_store(x->dtype, c + (i * x->c_row + j * x->c_col) * size,
+			         dot(x->dtype, a + i * x->a_row * size, x->a_col, b + j * x->b_col * size, x->b_row, x->k));
 }
 
 /* ---- values ---- */
@@ -119,7 +121,8 @@ static const char *wrong(tj_dtype t, int64_t m, int64_t n, int64_t k, values v, 
 	const matrix a = layout(m, k, true), b = layout(k, n, true), c = layout(m, n, false);
 	const int64_t size = (int64_t)tj_dtype_size(t);
 	const rt_chain x = { t, m, n, k, a.row, a.col, b.row, b.col, c.row, c.col };
-	char *p = elements(t, a.elems, v), *q = elements(t, b.elems, v), *got = elements(t, c.elems, USUAL), *want = malloc((size_t)(c.elems * size) + 1);
+	char *p = elements(t, a.elems, v), *q = elements(t, b.elems, v), *got = elements(t, c.elems, USUAL),
+	     *want = malloc((size_t)(c.elems * size) + 1);
 	if (!p || !q || !got || !want) return "out of memory";
 	memcpy(want, got, (size_t)(c.elems * size));
 	reference(&x, p + a.first * size, q + b.first * size, want + c.first * size);
@@ -127,8 +130,8 @@ static const char *wrong(tj_dtype t, int64_t m, int64_t n, int64_t k, values v, 
 	text[0] = 0;
 	for (int64_t i = 0; i < c.elems && !text[0]; i++)
 		if (!same(t, got + i * size, want + i * size))
-			snprintf(text, sizeof text, "%s [%lld,%lld]x[%lld,%lld], values %d: element %lld of the memory of C", tj_dtype_name(t), (long long)m, (long long)k, (long long)k, (long long)n, v,
-			         (long long)i);
+			snprintf(text, sizeof text, "%s [%lld,%lld]x[%lld,%lld], values %d: element %lld of the memory of C",
+			         tj_dtype_name(t), (long long)m, (long long)k, (long long)k, (long long)n, v, (long long)i);
 	free(p), free(q), free(got), free(want);
 	return text[0] ? text : NULL;
 }
@@ -220,8 +223,8 @@ static ir_value value_of(tj_dtype t, const operand *o, char *data)
 	return v;
 }
 
-/* Vectors, batches that broadcast, strides of 0, transposes. The products are m x n x k; step_a, step_b: elements from batch to batch of the
- * result to the operand's, along its two leading axes. */
+/* Vectors, batches that broadcast, strides of 0, transposes. The products are m x n x k; step_a, step_b: elements from batch to batch of
+ * the result to the operand's, along its two leading axes. */
 static const struct eval_case {
 	operand a, b;
 	int rank;
@@ -230,7 +233,19 @@ static const struct eval_case {
 	{ { 1, { 300 }, { 1 } }, { 1, { 300 }, { 2 } }, 0, { 1, 1 }, { 0 }, { 0 }, 1, 1, 300, 0, 1, 2, 0 },
 	{ { 1, { 300 }, { 1 } }, { 2, { 300, 9 }, { 1, 300 } }, 1, { 1, 1 }, { 0 }, { 0 }, 1, 9, 300, 0, 1, 1, 300 },
 	{ { 2, { 7, 20 }, { 20, 1 } }, { 1, { 20 }, { 0 } }, 1, { 1, 1 }, { 0 }, { 0 }, 7, 1, 20, 20, 1, 0, 0 },
-	{ { 4, { 2, 1, 5, 270 }, { 1350, 1350, 1, 5 } }, { 3, { 3, 270, 4 }, { 1080, 4, 1 } }, 4, { 2, 3 }, { 1350, 0 }, { 0, 1080 }, 5, 4, 270, 1, 5, 4, 1 },
+	{ { 4, { 2, 1, 5, 270 }, { 1350, 1350, 1, 5 } },
+	  { 3, { 3, 270, 4 }, { 1080, 4, 1 } },
+	  4,
+	  { 2, 3 },
+	  { 1350, 0 },
+	  { 0, 1080 },
+	  5,
+	  4,
+	  270,
+	  1,
+	  5,
+	  4,
+	  1 },
 	{ { 2, { 5, 6 }, { 6, 1 } }, { 4, { 2, 3, 6, 18 }, { 0, 108, 18, 1 } }, 4, { 2, 3 }, { 0, 0 }, { 0, 108 }, 5, 18, 6, 6, 1, 18, 1 },
 	{ { 3, { 3, 4, 0 }, { 0, 0, 1 } }, { 2, { 0, 5 }, { 5, 1 } }, 3, { 1, 3 }, { 0, 0 }, { 0, 0 }, 4, 5, 0, 0, 1, 5, 1 },
 	{ { 3, { 0, 4, 3 }, { 12, 3, 1 } }, { 2, { 3, 5 }, { 5, 1 } }, 3, { 1, 0 }, { 0, 0 }, { 0, 0 }, 4, 5, 3, 3, 1, 5, 1 },
@@ -247,12 +262,14 @@ static void evaluated(const struct eval_case *e, tj_dtype t)
 	assert_true(a && b && got && want);
 	for (int64_t i = 0; i < e->batch[0]; i++)
 		for (int64_t j = 0; j < e->batch[1]; j++)
-			reference(&x, a + (i * e->step_a[0] + j * e->step_a[1]) * size, b + (i * e->step_b[0] + j * e->step_b[1]) * size, want + (i * e->batch[1] + j) * each * size);
+			reference(&x, a + (i * e->step_a[0] + j * e->step_a[1]) * size, b + (i * e->step_b[0] + j * e->step_b[1]) * size,
+			          want + (i * e->batch[1] + j) * each * size);
 	if (ir_eval_op(IR_matmul, 0, NULL, 0, 2, src, &out, NULL, NULL, &err) != TJ_OK) fail_msg("%s", err.message);
 	assert_int_equal(out.meta.rank, e->rank);
 	assert_int_equal(out.meta.dtype, t);
 	for (int64_t i = 0; i < e->batch[0] * e->batch[1] * each; i++)
-		if (!same(t, got + i * size, want + i * size)) fail_msg("%s, case %d, element %lld", tj_dtype_name(t), (int)(e - eval_cases), (long long)i);
+		if (!same(t, got + i * size, want + i * size))
+			fail_msg("%s, case %d, element %lld", tj_dtype_name(t), (int)(e - eval_cases), (long long)i);
 	free(a), free(b), free(got), free(want);
 }
 
@@ -267,7 +284,8 @@ static void evaluator(void **state)
 /* C[batch,m,n] = A[batch,m,k] B[k,n], by a kernel in tiles of 4 x 16; run in three pieces of its units. */
 static void interpreted_one(tj_dtype t, int64_t batch, int64_t m, int64_t n, int64_t k)
 {
-	char text[1200], *a = elements(t, batch * m * k, ODD), *b = elements(t, k * n, ODD), *got = elements(t, batch * m * n, USUAL), *want = elements(t, batch * m * n, USUAL);
+	char text[1200], *a = elements(t, batch * m * k, ODD), *b = elements(t, k * n, ODD), *got = elements(t, batch * m * n, USUAL),
+			 *want = elements(t, batch * m * n, USUAL);
 	const bool narrow = rt_is_narrow(t);
 	const char *name = tj_dtype_name(t), *sum = narrow ? "f32" : name;
 	const int64_t size = (int64_t)tj_dtype_size(t);
@@ -276,13 +294,22 @@ static void interpreted_one(tj_dtype t, int64_t batch, int64_t m, int64_t n, int
 	lo_schedule s;
 	rt_arena names = { 0 };
 	rt_err err = { 0 };
-	int at = snprintf(text, sizeof text, "kernel k\n  schedule cpu vec=tile block=16 rows=4\n  buf b0 %s in\n  buf b1 %s in\n  buf b2 %s out\n  dim %lld\n  dim %lld\n  dim %lld\n  red %lld\n", name, name, name,
-	                  (long long)batch, M, N, K);
-	at += snprintf(text + at, sizeof text - (size_t)at, " loop\n  %%0 = load %s b0 [0 + %lld*d0 + %lld*d1 + 1*r]\n  %%1 = load %s b1 [0 + 1*d2 + %lld*r]\n", name, M * K, K, name, N);
+	int at = snprintf(
+		text, sizeof text,
+		"kernel k\n  schedule cpu vec=tile block=16 rows=4\n  buf b0 %s in\n  buf b1 %s in\n  buf b2 %s out\n  dim %lld\n  dim %lld\n"
+		"  dim %lld\n  red %lld\n",
+		name, name, name, (long long)batch, M, N, K);
+	at += snprintf(text + at, sizeof text - (size_t)at,
+	               " loop\n  %%0 = load %s b0 [0 + %lld*d0 + %lld*d1 + 1*r]\n  %%1 = load %s b1 [0 + 1*d2 + %lld*r]\n", name, M * K, K,
+	               name, N);
 	if (narrow) at += snprintf(text + at, sizeof text - (size_t)at, "  %%2 = convert f32 %%0\n  %%3 = convert f32 %%1\n");
-	at += snprintf(text + at, sizeof text - (size_t)at, narrow ? "  %%4 = reduce f32 dot chain %%2 %%3\n point\n  %%5 = convert %s %%4\n" : "  %%2 = reduce %s dot chain %%0 %%1\n point\n", narrow ? name : sum);
+	at += snprintf(text + at, sizeof text - (size_t)at,
+	               narrow ? "  %%4 = reduce f32 dot chain %%2 %%3\n point\n  %%5 = convert %s %%4\n"
+	                      : "  %%2 = reduce %s dot chain %%0 %%1\n point\n",
+	               narrow ? name : sum);
 	snprintf(text + at, sizeof text - (size_t)at, "  store b2 [0 + %lld*d0 + %lld*d1 + 1*d2] %%%d\n", M * N, N, narrow ? 5 : 2);
-	if (lo_parse(&kernel, &s, &lo_cpu, text, &names, &err) != TJ_OK || lo_verify(&kernel, &s, &err) != TJ_OK) fail_msg("%s\n%s", text, err.message);
+	if (lo_parse(&kernel, &s, &lo_cpu, text, &names, &err) != TJ_OK || lo_verify(&kernel, &s, &err) != TJ_OK)
+		fail_msg("%s\n%s", text, err.message);
 	const rt_chain x = { t, m, n, k, k, 1, n, 1, n, 1 };
 	for (int64_t i = 0; i < batch; i++) reference(&x, a + i * m * k * size, b, want + i * m * n * size);
 	const rt_kargs args = { .buf = (void *[]){ a, b, got } };
@@ -311,7 +338,8 @@ static void interpreter(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(small_sizes), cmocka_unit_test(chunks), cmocka_unit_test(the_order), cmocka_unit_test(small_stack), cmocka_unit_test(evaluator), cmocka_unit_test(interpreter),
+		cmocka_unit_test(small_sizes), cmocka_unit_test(chunks),    cmocka_unit_test(the_order),
+		cmocka_unit_test(small_stack), cmocka_unit_test(evaluator), cmocka_unit_test(interpreter),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

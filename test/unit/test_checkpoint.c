@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tj_checkpoint(): the same bits as without, less memory; nested, in and around other transforms; what is refused. */
 #include "test/kit.h"
 
@@ -85,8 +86,9 @@ static void same_bits_less_memory(void **state)
 			run_net(all[i], mode ? TJ_DIRECT : TJ_VERIFY, &with);
 			assert_memory_equal(with.v, plain.v, sizeof plain.v);
 			assert_memory_equal(&with.loss, &plain.loss, sizeof plain.loss);
-			print_message("%d layers in a checkpoint, %d in one inside: peak %lld KiB, without %lld KiB; kernels %lld, %lld\n", all[i].each, all[i].nested,
-			              (long long)with.peak / 1024, (long long)plain.peak / 1024, (long long)with.kernels, (long long)plain.kernels);
+			print_message("%d layers in a checkpoint, %d in one inside: peak %lld KiB, without %lld KiB; kernels %lld, %lld\n",
+			              all[i].each, all[i].nested, (long long)with.peak / 1024, (long long)plain.peak / 1024,
+			              (long long)with.kernels, (long long)plain.kernels);
 			assert_true(with.peak * 3 < plain.peak * 2);
 			assert_true(with.kernels > plain.kernels);
 		}
@@ -95,7 +97,16 @@ static void same_bits_less_memory(void **state)
 
 /* ---- one body in many places: its values and gradients are those that it has without a checkpoint ---- */
 typedef enum place { ALONE, TWICE, IN_SCAN, IN_COND, IN_VMAP, IN_CUSTOM, SECOND, ALONG, PER_EXAMPLE, READ, PLACES } place;
-static const char *const place_name[] = { "alone", "twice", "in a scan", "in a cond", "in vmap", "in custom_grad's forward", "second order", "along tangents", "gradients by example", "read before the gradient" };
+static const char *const place_name[] = { "alone",
+	                                  "twice",
+	                                  "in a scan",
+	                                  "in a cond",
+	                                  "in vmap",
+	                                  "in custom_grad's forward",
+	                                  "second order",
+	                                  "along tangents",
+	                                  "gradients by example",
+	                                  "read before the gradient" };
 
 typedef struct shared { tj_tensor *w, *v, *index; tj_body *body; place at; bool with; } shared;
 
@@ -110,8 +121,14 @@ static void plain(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = total(tj_mul(h, in[0]));
 }
 
-static void same_operand(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = in[0], out[1] = tj_full(TJ_F64, TJ_0D, tj_f(2)); }
-static void one_result(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = out[1] = in[0], out[0] = tj_mul(tj_sin(in[0]), ((const shared *)self)->v), out[1] = total(out[0]); }
+static void same_operand(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = in[0], out[1] = tj_full(TJ_F64, TJ_0D, tj_f(2));
+}
+static void one_result(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = out[1] = in[0], out[0] = tj_mul(tj_sin(in[0]), ((const shared *)self)->v), out[1] = total(out[0]);
+}
 
 static void with_indices(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -129,7 +146,10 @@ static void with_noise(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = total(tj_square(out[0]));
 }
 
-static void turn(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_tanh(tj_add(in[0], tj_mul(in[1], ((const shared *)self)->v))); }
+static void turn(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_tanh(tj_add(in[0], tj_mul(in[1], ((const shared *)self)->v)));
+}
 static void with_scan(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const shared *s = self;
@@ -165,7 +185,10 @@ static void with_gradient(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = total(tj_mul(g, in[0]));
 }
 
-static void element(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = total(tj_tanh(tj_mul(in[0], ((const shared *)self)->v))); }
+static void element(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = total(tj_tanh(tj_mul(in[0], ((const shared *)self)->v)));
+}
 static void with_vmap(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const shared *s = self;
@@ -182,8 +205,10 @@ static void nests(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_mul(out[0], x);
 }
 
-static tj_body *const bodies[] = { plain, same_operand, one_result, with_indices, with_noise, with_scan, with_cond, with_custom, with_gradient, with_vmap, nests };
-static const char *const body_name[] = { "plain", "same_operand", "one_result", "with_indices", "with_noise", "with_scan", "with_cond", "with_custom", "with_gradient", "with_vmap", "nests" };
+static tj_body *const bodies[] = { plain,     same_operand, one_result,    with_indices, with_noise, with_scan,
+	                           with_cond, with_custom,  with_gradient, with_vmap,    nests };
+static const char *const body_name[] = { "plain",     "same_operand", "one_result",    "with_indices", "with_noise", "with_scan",
+	                                 "with_cond", "with_custom",  "with_gradient", "with_vmap",    "nests" };
 
 static tj_tensor *value(shared *s, tj_tensor *x, tj_tensor **more)
 {
@@ -258,11 +283,14 @@ static tj_tensor *f64(tj_tensor *t) { return tj_cast(t, TJ_F64); }
 static void run_body(shared s, const char *name, int mode, double v[16])
 {
 	tj_ctx *c = kit_open();
-	tj_fn *f = tj_compile(c, gradients, &s, TJ_OPTS(tj_compile_opts, .name = "gradients", .nin = 4, .nout = 4, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
+	tj_fn *f = tj_compile(c, gradients, &s,
+	                      TJ_OPTS(tj_compile_opts, .name = "gradients", .nin = 4, .nout = 4, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
 	tj_tensor *w = tj_reshape(f64(F32(c, -1.1f, -0.8f, -0.5f, -0.2f, 0.1f, 0.4f, 0.7f, 1, 1.3f)), TJ_SHAPE(3, 3)), *out[4];
 	for (int call = 0; call < 2; call++) {
 		tj_seed(c, 3);
-		if (tj_call(f, out, TJ_LIST(f64(F32(c, 0.4f, -0.7f, 1.3f)), w, f64(F32(c, 1.1f, 0.6f, -0.9f)), tj_cast(F32(c, 2, 0, 2), TJ_I64))) != TJ_OK)
+		if (tj_call(f, out,
+		            TJ_LIST(f64(F32(c, 0.4f, -0.7f, 1.3f)), w, f64(F32(c, 1.1f, 0.6f, -0.9f)), tj_cast(F32(c, 2, 0, 2), TJ_I64))) !=
+		    TJ_OK)
 			fail_msg("%s %s %s a checkpoint: %s", name, place_name[s.at], s.with ? "with" : "without", (tj_check(c), tj_last_error(c)->message));
 	}
 	static const int at[] = { 0, 3, 12, 15 }, n[] = { 3, 9, 3, 1 };
@@ -291,7 +319,9 @@ static void everywhere(void **state)
 				s.with = true;
 				run_body(s, body_name[b], mode, have);
 				for (int i = 0; i < 16; i++)
-					if (fabs(want[i] - have[i]) > 1e-13 * (1 + fabs(want[i]))) fail_msg("%s %s: figure %d is %.17g, without a checkpoint %.17g", body_name[b], place_name[at], i, have[i], want[i]);
+					if (fabs(want[i] - have[i]) > 1e-13 * (1 + fabs(want[i])))
+						fail_msg("%s %s: figure %d is %.17g, without a checkpoint %.17g", body_name[b],
+						         place_name[at], i, have[i], want[i]);
 			}
 }
 
@@ -353,13 +383,17 @@ static void two_compiles_for_all_sizes(void **state)
 	tj_ctx *c = kit_open();
 	tj_tensor *out[2], *w = tj_normal(TJ_F32, TJ_SHAPE(8, 8));
 	tj_fn *f = kit_fn(c, "any_batch", any_batch, NULL, 3, 2);
-	for (int64_t rows = 3; rows < 30; rows += 2) assert_int_equal(tj_call(f, out, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(rows, 8), tj_f(0.5)), w, w)), TJ_OK);
+	for (int64_t rows = 3; rows < 30; rows += 2)
+		assert_int_equal(tj_call(f, out, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(rows, 8), tj_f(0.5)), w, w)), TJ_OK);
 	kit_ok(c);
 	assert_true(kit_stats(f).compiles <= 2);
 	tj_close(c);
 }
 
-static void reads(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(tj_item(tj_sum(in[0], TJ_ALL, false)))); }
+static void reads(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_mul(in[0], tj_f(tj_item(tj_sum(in[0], TJ_ALL, false))));
+}
 static void nothing(tj_tensor **out, tj_tensor *const *in, void *self) { (void)out, (void)in, (void)self; }
 static void wrong(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], tj_eye(TJ_F32, 9, 9)); }
 static tj_body *now;
@@ -368,8 +402,12 @@ static void calls(tj_tensor **out, tj_tensor *const *in, void *self) { tj_checkp
 static void errors(void **state)
 {
 	(void)state;
-	static const struct { tj_body *body; tj_status code; const char *part; } bad[] = {
-		{ reads, TJ_ERR_STATE, "callback of tj_checkpoint" }, { nothing, TJ_ERR_ARG, "did not set out[0]" }, { wrong, TJ_ERR_SHAPE, "" }, { NULL, TJ_ERR_ARG, "a callback is NULL" },
+	static const struct { tj_body *body; tj_status code; const char *part;
+	} bad[] = {
+		{ reads, TJ_ERR_STATE, "callback of tj_checkpoint" },
+		{ nothing, TJ_ERR_ARG, "did not set out[0]" },
+		{ wrong, TJ_ERR_SHAPE, "" },
+		{ NULL, TJ_ERR_ARG, "a callback is NULL" },
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		tj_ctx *c = kit_open();

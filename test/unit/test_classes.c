@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Classes of bugs that tensor compilers have had: stale traces, wrong folds, integers, casts, bool, accuracy, offsets beyond 2^31, random
  * numbers, fork, depth. Each expression runs op by op, traced and replayed, on each back end, with enough elements for full
  * vectors and a tail, and also as the only operand of a reduction. */
@@ -140,7 +141,8 @@ static void attributes(void **s)
 			tj_tensor *got = tj_call1(f, TJ_LIST(x));
 			kit_ok(c);
 			assert_int_equal(tj_numel(got), tj_numel(want));
-			if (memcmp(tj_data(got), tj_data(want), (size_t)tj_numel(want) * tj_dtype_size(tj_dtype_of(want)))) fail_msg("case %d, %d", k.k / 2, k.k % 2);
+			if (memcmp(tj_data(got), tj_data(want), (size_t)tj_numel(want) * tj_dtype_size(tj_dtype_of(want))))
+				fail_msg("case %d, %d", k.k / 2, k.k % 2);
 		}
 	assert_int_equal(kit_stats(f).hits, 21); /* the correction of var is a number, no attribute */
 	tj_close(c);
@@ -241,7 +243,8 @@ static void views_behind_branches(void **s)
 	(void)s;
 	for (int mode = 0; mode < 2; mode++) {
 		tj_ctx *c = kit_open();
-		tj_fn *f = tj_compile(c, view_body, NULL, TJ_OPTS(tj_compile_opts, .name = "view", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
+		tj_fn *f = tj_compile(c, view_body, NULL,
+		                      TJ_OPTS(tj_compile_opts, .name = "view", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
 		for (int i = 0; i < 6; i++) {
 			float k = i % 3 ? 1 : -1;
 			tj_tensor *y = tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), ROW(float, k, 2 * k, 3 * k, 4 * k, 5 * k, 6 * k))));
@@ -285,7 +288,8 @@ static void least_recent(void **s)
 	const float x[4] = { 0 };
 	tj_ctx *c = kit_open();
 	captured k = { 0, { F32(c, 1) } };
-	tj_fn *f = tj_compile(c, constant_body, &k, TJ_OPTS(tj_compile_opts, .name = "lru", .nin = 1, .nout = 1, .max_entries = 2, .dynamic = TJ_DYNAMIC_OFF));
+	tj_fn *f = tj_compile(c, constant_body, &k,
+	                      TJ_OPTS(tj_compile_opts, .name = "lru", .nin = 1, .nout = 1, .max_entries = 2, .dynamic = TJ_DYNAMIC_OFF));
 	for (int i = 0; i < 8; i++) {
 		tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(sizes[i]), x)));
 		assert_int_equal(kit_stats(f).recordings, recordings[i]);
@@ -354,7 +358,8 @@ static void subnormals(void **s)
 EXPR(act, tj_gelu(A))
 EXPR(act_tanh, tj_gelu_tanh(A))
 EXPR(third, tj_mul(A, tj_div(tj_f(1), tj_f(3))))
-EXPR(norm, tj_layer_norm(tj_reshape(A, TJ_SHAPE(1, -1)), tj_full(TJ_F32, TJ_SHAPE(tj_numel(A)), tj_f(0.1)), tj_full(TJ_F32, TJ_SHAPE(tj_numel(A)), tj_f(0.3)), 1e-5))
+EXPR(norm, tj_layer_norm(tj_reshape(A, TJ_SHAPE(1, -1)), tj_full(TJ_F32, TJ_SHAPE(tj_numel(A)), tj_f(0.1)),
+                         tj_full(TJ_F32, TJ_SHAPE(tj_numel(A)), tj_f(0.3)), 1e-5))
 EXPR(folded, tj_add(A, tj_exp(tj_full(TJ_F32, TJ_SHAPE(1), tj_f(0.1)))))
 EXPR(averages, tj_mean(A, TJ_ALL, true))
 EXPR(singles, tj_unique(A))
@@ -409,9 +414,11 @@ static size_t under_modes(expression *e, int round, bool flush, bool traps, char
 static void modes(void **s)
 {
 	(void)s;
-	static const struct { const char *name; expression *e; } cases[] = {
+	static const struct { const char *name; expression *e;
+	} cases[] = {
 #define CASE(e) { #e, e }
-		CASE(act), CASE(act_tanh), CASE(third), CASE(norm), CASE(folded), CASE(averages), CASE(singles), CASE(chosen), CASE(item), CASE(item_wide), CASE(branch), CASE(wider),
+		CASE(act),     CASE(act_tanh), CASE(third), CASE(norm),      CASE(folded), CASE(averages),
+		CASE(singles), CASE(chosen),   CASE(item),  CASE(item_wide), CASE(branch), CASE(wider),
 #undef CASE
 	};
 	static const int round[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
@@ -420,7 +427,9 @@ static void modes(void **s)
 		size_t n = under_modes(cases[i].e, FE_TONEAREST, false, false, want);
 		for (int m = 1; m < 8; m++) { /* each direction with and without flushing; traps with half of them */
 			size_t k = under_modes(cases[i].e, round[m % 4], m >= 4, m % 3 == 0, got);
-			if (k != n || memcmp(got, want, n)) fail_msg("%s depends on the caller's modes: rounding %d%s", cases[i].name, m % 4, m >= 4 ? ", flushing" : "");
+			if (k != n || memcmp(got, want, n))
+				fail_msg("%s depends on the caller's modes: rounding %d%s", cases[i].name, m % 4,
+				         m >= 4 ? ", flushing" : "");
 		}
 	}
 }
@@ -444,7 +453,8 @@ static void wrapping(void **s)
 	(void)s;
 	gives(next_wide, TJ_I32, 3, ROW(int32_t, MAX32, MIN32, -1), NULL, TJ_I64, ROW(int64_t, MIN32, MIN32 + 1, 0));
 	gives(before_wide, TJ_I32, 2, ROW(int32_t, MIN32, 0), NULL, TJ_I64, ROW(int64_t, MAX32, -1));
-	gives(product_wide, TJ_I32, 3, ROW(int32_t, MIN32, 65536, 46341), ROW(int32_t, -1, 65536, 46341), TJ_I64, ROW(int64_t, MIN32, 0, -2147479015));
+	gives(product_wide, TJ_I32, 3, ROW(int32_t, MIN32, 65536, 46341), ROW(int32_t, -1, 65536, 46341), TJ_I64,
+	      ROW(int64_t, MIN32, 0, -2147479015));
 	gives(product_wide, TJ_I16, 2, ROW(int16_t, INT16_MIN, 256), ROW(int16_t, -1, 256), TJ_I64, ROW(int64_t, INT16_MIN, 0));
 	gives(byte_sum, TJ_U8, 2, ROW(uint8_t, 200, 128), NULL, TJ_I32, ROW(int32_t, 144, 0));
 	reduces(total, TJ_I32, ROW(int32_t, MAX32), TJ_I64, ROW(int64_t, (int64_t)MAX32 * WIDE));
@@ -475,8 +485,10 @@ static void divisions(void **s)
 static void shifts(void **s)
 {
 	(void)s;
-	gives(left, TJ_I32, 6, ROW(int32_t, 5, 1, 1, 1, 1, -1), ROW(int32_t, 0, 31, 32, 33, -1, 31), TJ_I32, ROW(int32_t, 5, MIN32, 0, 0, 0, MIN32));
-	gives(right, TJ_I32, 6, ROW(int32_t, -8, -8, -8, 8, -8, MIN32), ROW(int32_t, 0, 31, 32, 33, -1, 31), TJ_I32, ROW(int32_t, -8, -1, -1, 0, -1, -1));
+	gives(left, TJ_I32, 6, ROW(int32_t, 5, 1, 1, 1, 1, -1), ROW(int32_t, 0, 31, 32, 33, -1, 31), TJ_I32,
+	      ROW(int32_t, 5, MIN32, 0, 0, 0, MIN32));
+	gives(right, TJ_I32, 6, ROW(int32_t, -8, -8, -8, 8, -8, MIN32), ROW(int32_t, 0, 31, 32, 33, -1, 31), TJ_I32,
+	      ROW(int32_t, -8, -1, -1, 0, -1, -1));
 	gives(left, TJ_U8, 4, ROW(uint8_t, 3, 3, 3, 3), ROW(uint8_t, 0, 7, 8, 9), TJ_U8, ROW(uint8_t, 3, 128, 0, 0));
 	gives(right, TJ_U8, 4, ROW(uint8_t, 200, 200, 200, 200), ROW(uint8_t, 0, 7, 8, 255), TJ_U8, ROW(uint8_t, 200, 1, 0, 0));
 	gives(left, TJ_I16, 3, ROW(int16_t, 1, 1, 1), ROW(int16_t, 15, 16, 17), TJ_I16, ROW(int16_t, INT16_MIN, 0, 0));
@@ -558,7 +570,11 @@ static tj_tensor *one_of(tj_ctx *c, tj_dtype t, bool zero_d, int value)
 	const double d = value;
 	const tj_f16 h = tj_to_f16(d);
 	const tj_bf16 b = tj_to_bf16(d);
-	const void *p = t == TJ_F16 ? (const void *)&h : t == TJ_BF16 ? (const void *)&b : t == TJ_F32 ? (const void *)&f : t == TJ_F64 ? (const void *)&d : &i; /* little endian */
+	const void *p = t == TJ_F16    ? (const void *)&h
+	                : t == TJ_BF16 ? (const void *)&b
+	                : t == TJ_F32  ? (const void *)&f
+	                : t == TJ_F64  ? (const void *)&d
+	                               : &i; /* little endian */
 	return tj_from_data(c, t, zero_d ? TJ_0D : TJ_SHAPE(1), p);
 }
 
@@ -804,9 +820,14 @@ static void number_is(const char *name, tj_tensor *t, double each, double sum)
 static void numbers(void **s)
 {
 	(void)s;
-	static const struct { const char *name; expression *e; double each, sum; } cases[] = { /* the first element, all of them */
-		{ "num_gather", num_gather, 3, 3 }, { "num_select", num_select, 3, 3 }, { "num_table", num_table, 3, 6 }, { "num_matmul", num_matmul, 6, 24 }, { "num_dot", num_dot, 27, 27 }, { "num_index", num_index, 3, 6 }, { "num_scatter", num_scatter, 6, 9 },
-		{ "num_cat", num_cat, 3, 3 }, { "num_sum", num_sum, 21, 21 }, { "num_view", num_view, 3, 9 }, { "num_float", num_float, 3, 3 }, { "num_arg", num_arg, 3, 3 }, { "num_args", num_args, 27, 54 },
+	static const struct { const char *name; expression *e; double each, sum;
+	} cases[] = {
+		/* the first element, all of them */
+		{ "num_gather", num_gather, 3, 3 },   { "num_select", num_select, 3, 3 }, { "num_table", num_table, 3, 6 },
+		{ "num_matmul", num_matmul, 6, 24 },  { "num_dot", num_dot, 27, 27 },     { "num_index", num_index, 3, 6 },
+		{ "num_scatter", num_scatter, 6, 9 }, { "num_cat", num_cat, 3, 3 },       { "num_sum", num_sum, 21, 21 },
+		{ "num_view", num_view, 3, 9 },       { "num_float", num_float, 3, 3 },   { "num_arg", num_arg, 3, 3 },
+		{ "num_args", num_args, 27, 54 },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .audit = 1));
@@ -857,8 +878,12 @@ static void zero_divisors(void **s)
 	for (int how = 0; how < 8; how++) { /* 1: 0 instead of an error; 2: direct; 4: of the function around, too */
 		tj_int_div_zero zero = how & 1 ? TJ_ZERO : TJ_ERROR;
 		tj_mode mode = how & 2 ? TJ_DIRECT : TJ_VERIFY;
-		tj_fn *f = tj_compile(c, by_number, NULL, TJ_OPTS(tj_compile_opts, .name = "by_number", .nin = 2, .nout = 5, .mode = mode, .int_div_zero = zero));
-		if (how & 4) f = tj_compile(c, by_number_inside, f, TJ_OPTS(tj_compile_opts, .name = "around", .nin = 2, .nout = 5, .mode = mode, .int_div_zero = zero));
+		tj_fn *f =
+			tj_compile(c, by_number, NULL,
+		                   TJ_OPTS(tj_compile_opts, .name = "by_number", .nin = 2, .nout = 5, .mode = mode, .int_div_zero = zero));
+		if (how & 4)
+			f = tj_compile(c, by_number_inside, f,
+			               TJ_OPTS(tj_compile_opts, .name = "around", .nin = 2, .nout = 5, .mode = mode, .int_div_zero = zero));
 		for (int k = 0; k < 6; k++) {
 			tj_tensor *out[5];
 			tj_status st = tj_call(f, out, TJ_LIST(tj_i(-7), tj_i(k % 2 ? 0 : 2)));
@@ -937,16 +962,32 @@ static void out_of_range(void **s)
 }
 
 static tj_dtype of_dtype;
-static void fill(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_full(of_dtype, TJ_SHAPE(3), tj_add(in[0], in[1])); }
+static void fill(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_full(of_dtype, TJ_SHAPE(3), tj_add(in[0], in[1]));
+}
 
 static void full_that_fits(void **s)
 {
 	(void)s;
-	static const struct { tj_dtype t; double v; bool ok; const char *what; } cases[] = { /* a whole value is also tried as an int number */
-		{ TJ_U8, 255, true, "" }, { TJ_U8, 256, false, "u8 cannot hold 256" }, { TJ_U8, -1, false, "u8 cannot hold -1" }, { TJ_U8, 255.5, true, "" },
-		{ TJ_I32, 0x1p31, false, "i32 cannot hold" }, { TJ_I32, -0x1p31, true, "" }, { TJ_I64, 0x1p63, false, "i64 cannot hold" }, { TJ_I64, -0x1p63, true, "" },
-		{ TJ_I32, NAN, false, "i32 cannot hold nan" }, { TJ_F32, 1e300, false, "f32 cannot hold 1e+300" }, { TJ_F32, 0x1.fffffep127, true, "" }, { TJ_F32, INFINITY, true, "" },
-		{ TJ_F32, NAN, true, "" }, { TJ_F64, 1e300, true, "" }, { TJ_BOOL, 7, true, "" },
+	static const struct { tj_dtype t; double v; bool ok; const char *what;
+	} cases[] = {
+		/* a whole value is also tried as an int number */
+		{ TJ_U8, 255, true, "" },
+		{ TJ_U8, 256, false, "u8 cannot hold 256" },
+		{ TJ_U8, -1, false, "u8 cannot hold -1" },
+		{ TJ_U8, 255.5, true, "" },
+		{ TJ_I32, 0x1p31, false, "i32 cannot hold" },
+		{ TJ_I32, -0x1p31, true, "" },
+		{ TJ_I64, 0x1p63, false, "i64 cannot hold" },
+		{ TJ_I64, -0x1p63, true, "" },
+		{ TJ_I32, NAN, false, "i32 cannot hold nan" },
+		{ TJ_F32, 1e300, false, "f32 cannot hold 1e+300" },
+		{ TJ_F32, 0x1.fffffep127, true, "" },
+		{ TJ_F32, INFINITY, true, "" },
+		{ TJ_F32, NAN, true, "" },
+		{ TJ_F64, 1e300, true, "" },
+		{ TJ_BOOL, 7, true, "" },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (int whole = 0; whole < 2; whole++) {
@@ -956,7 +997,9 @@ static void full_that_fits(void **s)
 			tj_tensor *n = whole ? tj_i((int64_t)v) : tj_f(v), *zero = whole ? tj_i(0) : tj_f(0), *two = whole ? tj_i(2) : tj_f(2);
 			of_dtype = cases[i].t;
 			for (int mode = 0; mode < 3; mode++) { /* verify, direct, op by op */
-				tj_fn *f = tj_compile(c, fill, NULL, TJ_OPTS(tj_compile_opts, .name = "fill", .nin = 2, .nout = 1, .mode = mode == 1 ? TJ_DIRECT : TJ_VERIFY));
+				tj_fn *f = tj_compile(c, fill, NULL,
+				                      TJ_OPTS(tj_compile_opts, .name = "fill", .nin = 2, .nout = 1,
+				                              .mode = mode == 1 ? TJ_DIRECT : TJ_VERIFY));
 				for (int k = 0; k < 5; k++) { /* a small number, then this one: the value is no part of a trace */
 					tj_tensor *y, *in[] = { k < 3 ? two : n, zero, TJ_END };
 					if (mode == 2) fill(&y, in, NULL);
@@ -1113,10 +1156,35 @@ static void depth(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(attributes), cmocka_unit_test(other_cell), cmocka_unit_test(other_constant), cmocka_unit_test(snapshots), cmocka_unit_test(views_behind_branches),
-		cmocka_unit_test(popped_in_body), cmocka_unit_test(least_recent), cmocka_unit_test(folds), cmocka_unit_test(subnormals), cmocka_unit_test(modes), cmocka_unit_test(wrapping), cmocka_unit_test(divisions), cmocka_unit_test(shifts),
-		cmocka_unit_test(casts), cmocka_unit_test(bools), cmocka_unit_test(promotion), cmocka_unit_test(sums), cmocka_unit_test(exponentials),
-		cmocka_unit_test(offsets), cmocka_unit_test(refused_sizes), cmocka_unit_test(masks), cmocka_unit_test(clones), cmocka_unit_test(numbers), cmocka_unit_test(zero_divisors), cmocka_unit_test(out_of_range), cmocka_unit_test(full_that_fits), cmocka_unit_test(zeros), cmocka_unit_test(variances), cmocka_unit_test(fork_after),
+		cmocka_unit_test(attributes),
+		cmocka_unit_test(other_cell),
+		cmocka_unit_test(other_constant),
+		cmocka_unit_test(snapshots),
+		cmocka_unit_test(views_behind_branches),
+		cmocka_unit_test(popped_in_body),
+		cmocka_unit_test(least_recent),
+		cmocka_unit_test(folds),
+		cmocka_unit_test(subnormals),
+		cmocka_unit_test(modes),
+		cmocka_unit_test(wrapping),
+		cmocka_unit_test(divisions),
+		cmocka_unit_test(shifts),
+		cmocka_unit_test(casts),
+		cmocka_unit_test(bools),
+		cmocka_unit_test(promotion),
+		cmocka_unit_test(sums),
+		cmocka_unit_test(exponentials),
+		cmocka_unit_test(offsets),
+		cmocka_unit_test(refused_sizes),
+		cmocka_unit_test(masks),
+		cmocka_unit_test(clones),
+		cmocka_unit_test(numbers),
+		cmocka_unit_test(zero_divisors),
+		cmocka_unit_test(out_of_range),
+		cmocka_unit_test(full_that_fits),
+		cmocka_unit_test(zeros),
+		cmocka_unit_test(variances),
+		cmocka_unit_test(fork_after),
 		cmocka_unit_test(depth),
 	};
 	KIT_RUN(tests);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* codegen: kernels as text, compiled at each vector width and compared, bit for bit, with a plain interpreter of the
  * kernel IR. Each buffer ends before a page that cannot be accessed, so that accesses beyond its end fault. */
 #include "lower/lower.h"
@@ -292,7 +293,9 @@ static void each_conversion(void **state)
 	for (int from = 0; from < TJ_DTYPE_COUNT; from++)
 		for (int to = 0; to < TJ_DTYPE_COUNT; to++) {
 			const char *a = tj_dtype_name((tj_dtype)from), *b = tj_dtype_name((tj_dtype)to);
-			if ((rt_is_narrow((tj_dtype)from) && to != TJ_F32 && to != from) || (rt_is_narrow((tj_dtype)to) && from != TJ_F32 && to != from)) continue;
+			if ((rt_is_narrow((tj_dtype)from) && to != TJ_F32 && to != from) ||
+			    (rt_is_narrow((tj_dtype)to) && from != TJ_F32 && to != from))
+				continue;
 			bool narrow = rt_is_float((tj_dtype)from) && !rt_is_float((tj_dtype)to) && to != TJ_BOOL,
 				 positive = narrow && to == TJ_U8;
 			char abs[48] = "";
@@ -371,29 +374,34 @@ static void steps(void **state)
 		}
 }
 
-/* Products that read windows where they lie: an operand that jumps every few steps of r. It has columns, rows, or rows that are converted. */
+/* Products that read windows where they lie: an operand that jumps every few steps of r. It has columns, rows, or rows that are converted.
+ */
 static void jumps(void **state)
 {
-	static const struct { int rows, columns, red, a, b; } shapes[] = { { 7, 40, 45, 3, 9 }, { 1, 33, 300, 5, 50 }, { 30, 130, 261, 3, 9 }, { 3, 5, 8, 2, 4 }, { 64, 100, 36, 3, 0 } };
+	static const struct {
+		int rows, columns, red, a, b;
+	} shapes[] = { { 7, 40, 45, 3, 9 }, { 1, 33, 300, 5, 50 }, { 30, 130, 261, 3, 9 }, { 3, 5, 8, 2, 4 }, { 64, 100, 36, 3, 0 } };
 	static const char *const types[] = { "f32", "f64", "i32", "bf16", "i8" };
 	(void)state;
 	for (size_t i = 0; i < RT_COUNT(shapes) * RT_COUNT(types); i++) {
 		const char *t = types[i % RT_COUNT(types)], *to = i % RT_COUNT(types) > 2 ? i % RT_COUNT(types) == 3 ? "f32" : "i32" : t;
-		const int s = (int)(i / RT_COUNT(types)), m = shapes[s].rows, n = shapes[s].columns, k = shapes[s].red, a = shapes[s].a, b = shapes[s].b, width = n + 9;
+		const int s = (int)(i / RT_COUNT(types)), m = shapes[s].rows, n = shapes[s].columns, k = shapes[s].red, a = shapes[s].a,
+			  b = shapes[s].b, width = n + 9;
 		const bool rows = (i + i / RT_COUNT(types)) & 1, wide = strcmp(t, to) != 0;
 		char jump[64] = "", convert[96] = "", operand[2][160];
 		const int longest = k + width * (k / a) + 40 * (b ? k / b : 0);
 		snprintf(jump, sizeof jump, " + %d*(r/%d)", width, a);
 		if (b) snprintf(jump + strlen(jump), sizeof jump - strlen(jump), " + 40*(r/%d)", b);
 		snprintf(operand[rows], sizeof operand[0], "%%0 = load %s b0 [0 + 1*d%d + 1*r%s]", t, rows ? 0 : 1, jump);
-		snprintf(operand[!rows], sizeof operand[0], rows ? "%%1 = load %s b1 [0 + 1*d1 + %d*r]" : "%%1 = load %s b1 [0 + %d*d0 + 1*r]", t, rows ? n : k);
+		snprintf(operand[!rows], sizeof operand[0],
+		         rows ? "%%1 = load %s b1 [0 + 1*d1 + %d*r]" : "%%1 = load %s b1 [0 + %d*d0 + 1*r]", t, rows ? n : k);
 		if (wide) snprintf(convert, sizeof convert, "  %%2 = convert %s %%0\n  %%3 = convert %s %%1\n", to, to);
-		check(
-			textf(
-				"kernel k\n schedule cpu vec=tile block=32 rows=12 scratch=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n dim %d\n red %d\n loop\n  %s\n  %s\n%s"
-				"  %%%d = reduce %s dot chain %%%d %%%d\n point\n  store b2 [0 + %d*d0 + 1*d1] %%%d\n",
-				1 << 20, t, t, to, m, n, k, operand[rows], operand[!rows], convert, wide ? 4 : 2, to, wide ? (rows ? 2 : 3) : !rows, wide ? (rows ? 3 : 2) : rows, n, wide ? 4 : 2),
-			true, longest + (rows ? m : n), rows ? k * n : m * k, m * n);
+		check(textf("kernel k\n schedule cpu vec=tile block=32 rows=12 scratch=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n"
+		            " dim %d\n red %d\n loop\n  %s\n  %s\n%s"
+		            "  %%%d = reduce %s dot chain %%%d %%%d\n point\n  store b2 [0 + %d*d0 + 1*d1] %%%d\n",
+		            1 << 20, t, t, to, m, n, k, operand[rows], operand[!rows], convert, wide ? 4 : 2, to,
+		            wide ? (rows ? 2 : 3) : !rows, wide ? (rows ? 3 : 2) : rows, n, wide ? 4 : 2),
+		      true, longest + (rows ? m : n), rows ? k * n : m * k, m * n);
 	}
 }
 
@@ -407,8 +415,10 @@ static void few_rows(void **state)
 		const char *t = i % 2 ? "f64" : "f32";
 		const int m = 2 + i / 2 % 7, n = columns[i / 14 % 3], k = red[i / 42];
 		const char *text = textf(
-			"kernel k\n schedule cpu vec=tile block=32 rows=%d scratch=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n dim %d\n few rows\n red %d\n loop\n"
-			"  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n  %%1 = load %s b1 [0 + %d*d1 + 1*r]\n  %%2 = reduce %s dot chain %%0 %%1\n point\n  store b2 [0 + %d*d0 + 1*d1] %%2\n",
+			"kernel k\n schedule cpu vec=tile block=32 rows=%d scratch=%d\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n dim %d\n"
+			" few rows\n red %d\n loop\n"
+			"  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n  %%1 = load %s b1 [0 + %d*d1 + 1*r]\n  %%2 = reduce %s dot chain %%0 %%1\n point\n"
+			"  store b2 [0 + %d*d0 + 1*d1] %%2\n",
 			m, 1 << 20, t, t, t, m, n, k, t, k, t, k, t, n);
 		open_env(&e, text, (const int64_t[]){ m * k, n * k, m * n });
 		if (!rt_push(&e.k.size, m)) fail();
@@ -449,12 +459,12 @@ static void gathers(void **state)
 static void indices(void **state)
 {
 	(void)state;
-	check(
-		"kernel k\n schedule cpu vec=d block=16\n buf b0 i64 out\n buf b1 f64 out\n dim 2\n dim 3\n dim 21\n point\n  %0 = index i64 d0\n  %1 = index i64 d1\n"
-		"  %2 = index i64 d2\n  %3 = const i64 100\n  %4 = mul i64 %0 %3\n  %5 = add i64 %4 %1\n  %6 = mul i64 %5 %3\n  %7 = add i64 %6 %2\n"
-		"  store b0 [0 + 63*d0 + 21*d1 + 1*d2] %7\n  %9 = num i64 1\n  %10 = mul i64 %7 %9\n  %11 = convert f64 %10\n"
-		"  store b1 [0 + 63*d0 + 21*d1 + 1*d2] %11\n",
-		false, 126, 126);
+	check("kernel k\n schedule cpu vec=d block=16\n buf b0 i64 out\n buf b1 f64 out\n dim 2\n dim 3\n dim 21\n point\n  %0 = index i64 d0\n"
+	      "  %1 = index i64 d1\n"
+	      "  %2 = index i64 d2\n  %3 = const i64 100\n  %4 = mul i64 %0 %3\n  %5 = add i64 %4 %1\n  %6 = mul i64 %5 %3\n  %7 = add i64 %6 %2\n"
+	      "  store b0 [0 + 63*d0 + 21*d1 + 1*d2] %7\n  %9 = num i64 1\n  %10 = mul i64 %7 %9\n  %11 = convert f64 %10\n"
+	      "  store b1 [0 + 63*d0 + 21*d1 + 1*d2] %11\n",
+	      false, 126, 126);
 }
 
 static void faults(void **state)
@@ -463,14 +473,14 @@ static void faults(void **state)
 	for (int n = 1; n < 50; n++)
 		for (int at = -1; at < 3; at++)
 			check_some(
-				textf(
-					"kernel k\n schedule cpu vec=d block=16\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n fault 3 a.c:7\n point\n  %%0 = load f32 b0 [0 + 1*d0]\n"
-					"  %%1 = index i64 d0\n  %%2 = const i64 %d\n  %%3 = eq bool %%1 %%2\n  fault 0 %%3\n  store b1 [0 + 1*d0] %%0\n",
-					n,
-					at < 0    ? 1000
-					: at == 0 ? n - 1
-					: at == 1 ? n
-							  : n / 2),
+				textf("kernel k\n schedule cpu vec=d block=16\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n fault 3 a.c:7\n point\n"
+				      "  %%0 = load f32 b0 [0 + 1*d0]\n"
+			              "  %%1 = index i64 d0\n  %%2 = const i64 %d\n  %%3 = eq bool %%1 %%2\n  fault 0 %%3\n  store b1 [0 + 1*d0] %%0\n",
+			              n,
+			              at < 0    ? 1000
+			              : at == 0 ? n - 1
+			              : at == 1 ? n
+			                        : n / 2),
 				false, n == 17 ? 3 : 1, (const int64_t[]){ n, n });
 }
 
@@ -509,11 +519,14 @@ static void balanced(void **state)
 					at += (size_t)snprintf(ops + at, sizeof ops - at, "  %%%d = %s %s %%%d %%%d\n", v + 1, i % 3 == 1 ? "sub" : "add", types[t], v, i % 2);
 					if (i < products) at += (size_t)snprintf(ops + at, sizeof ops - at, "  %%%d = mul %s %%%d %%0\n", v + 2, types[t], v + 1), v++;
 					if (!products || i % 4 == 3)
-						at += (size_t)snprintf(ops + at, sizeof ops - at,
-						                       "  %%%d = gt bool %%0 %%%d\n  %%%d = select %s %%%d %%0 %%%d\n  %%%d = eq bool %%0 %%0\n  %%%d = select %s %%%d %%%d %%0\n",
-						                       v + 2, v + 1, v + 3, types[t], v + 2, v + 1, v + 4, v + 5, types[t], v + 4, v + 3), v += 4;
+						at += (size_t)snprintf(
+							ops + at, sizeof ops - at,
+							"  %%%d = gt bool %%0 %%%d\n  %%%d = select %s %%%d %%0 %%%d\n  %%%d = eq bool %%0 %%0\n  %%%d = select %s %%%d %%%d %%0\n",
+							v + 2, v + 1, v + 3, types[t], v + 2, v + 1, v + 4, v + 5, types[t], v + 4, v + 3),
+							v += 4;
 				}
-				check(textf("kernel k\n schedule cpu vec=d block=4096\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n point\n  %%0 = load %s b0 [0 + 1*d0]\n"
+				check(textf("kernel k\n schedule cpu vec=d block=4096\n buf b0 %s in\n buf b1 %s in\n buf b2 %s out\n dim %d\n point\n"
+				            "  %%0 = load %s b0 [0 + 1*d0]\n"
 				            "  %%1 = load %s b1 [0 + 1*d0]\n%s  store b2 [0 + 1*d0] %%%d\n",
 				            types[t], types[t], types[t], n, types[t], types[t], ops, v),
 				      false, n, n, n);
@@ -554,12 +567,12 @@ static void bytes_only(void **state)
 {
 	(void)state;
 	for (int n = 1; n < 300; n += 37)
-		check(
-			textf(
-				"kernel k\n schedule cpu vec=d block=128\n buf b0 u8 in\n buf b1 bool in\n buf b2 u8 out\n dim %d\n point\n  %%0 = load u8 b0 [0 + 1*d0]\n"
-				"  %%1 = load bool b1 [0 + 1*d0]\n  %%2 = const u8 7\n  %%3 = add u8 %%0 %%2\n  %%4 = select u8 %%1 %%3 %%2\n  store b2 [0 + 1*d0] %%4\n",
-				n),
-			false, n, n, n);
+		check(textf("kernel k\n schedule cpu vec=d block=128\n buf b0 u8 in\n buf b1 bool in\n buf b2 u8 out\n dim %d\n point\n"
+		            "  %%0 = load u8 b0 [0 + 1*d0]\n"
+		            "  %%1 = load bool b1 [0 + 1*d0]\n  %%2 = const u8 7\n  %%3 = add u8 %%0 %%2\n  %%4 = select u8 %%1 %%3 %%2\n"
+		            "  store b2 [0 + 1*d0] %%4\n",
+		            n),
+		      false, n, n, n);
 }
 
 /* ---- reductions ---- */
@@ -579,12 +592,12 @@ static void row(int n, const char *red, const char *t, bool mild, int nwidth)
 static void long_row(int n, const char *t, int nwidth)
 {
 	check_some(
-		textf(
-			"kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
-			"  %%1 = mul %s %%0 %%0\n  %%2 = add %s %%1 %%0\n  %%3 = mul %s %%2 %%0\n  %%4 = add %s %%3 %%1\n  %%5 = mul %s %%4 %%0\n"
-			"  %%6 = add %s %%5 %%1\n  %%7 = mul %s %%6 %%0\n  %%8 = add %s %%7 %%1\n  %%9 = reduce %s add row %%8\n"
-			"  %%10 = reduce %s max row %%0\n point\n  store b1 [0 + 1*d0] %%9\n  store b2 [0 + 1*d0] %%10\n",
-			t, t, t, n, t, n, t, t, t, t, t, t, t, t, t, t),
+		textf("kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n red %d\n loop\n"
+		      "  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+	              "  %%1 = mul %s %%0 %%0\n  %%2 = add %s %%1 %%0\n  %%3 = mul %s %%2 %%0\n  %%4 = add %s %%3 %%1\n  %%5 = mul %s %%4 %%0\n"
+	              "  %%6 = add %s %%5 %%1\n  %%7 = mul %s %%6 %%0\n  %%8 = add %s %%7 %%1\n  %%9 = reduce %s add row %%8\n"
+	              "  %%10 = reduce %s max row %%0\n point\n  store b1 [0 + 1*d0] %%9\n  store b2 [0 + 1*d0] %%10\n",
+	              t, t, t, n, t, n, t, t, t, t, t, t, t, t, t, t),
 		true, nwidth, (const int64_t[]){ 2 * n, 2, 2 });
 }
 
@@ -689,10 +702,13 @@ static int prefetches(const char *text)
 static int asks(int loops, int rows, int n, int step)
 {
 	char text[2048];
-	size_t at = (size_t)snprintf(text, sizeof text, "kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n red %d\n", rows, n);
+	size_t at = (size_t)snprintf(text, sizeof text,
+	                             "kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f32 out\n dim %d\n red %d\n", rows, n);
 	for (int i = 0; i < loops; i++)
-		at += (size_t)snprintf(text + at, sizeof text - at, " loop\n  %%%d = load f32 b0 [0 + %d*d0 + 1*r]\n  %%%d = %s f32 %%%d %%%d\n  %%%d = reduce f32 add row %%%d\n",
-		                       3 * i, step, 3 * i + 1, i ? "sub" : "mul", 3 * i, i ? 3 * i - 1 : 0, 3 * i + 2, 3 * i + 1);
+		at += (size_t)snprintf(
+			text + at, sizeof text - at,
+			" loop\n  %%%d = load f32 b0 [0 + %d*d0 + 1*r]\n  %%%d = %s f32 %%%d %%%d\n  %%%d = reduce f32 add row %%%d\n",
+			3 * i, step, 3 * i + 1, i ? "sub" : "mul", 3 * i, i ? 3 * i - 1 : 0, 3 * i + 2, 3 * i + 1);
 	snprintf(text + at, sizeof text - at, " point\n  store b1 [0 + 1*d0] %%%d\n", 3 * loops - 1);
 	return prefetches(text);
 }
@@ -714,9 +730,10 @@ static void next_rows(void **state)
 	assert_int_equal(asks(1, 1024, 1024, 1024), 0);
 	assert_int_equal(asks(2, 512, 16384, 16384), 0);
 	assert_int_equal(asks(2, 8192, 1024, 0), 0);
-	static const char weighted[] = "kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 8192\n red 1024\n loop\n"
-	                               "  %0 = load f32 b0 [0 + 1024*d0 + 1*r]\n  %1 = load f32 b1 [0 + 1*r]\n  %2 = mul f32 %0 %1\n"
-	                               "  %3 = reduce f32 add row %2\n point\n  store b2 [0 + 1*d0] %3\n";
+	static const char weighted[] =
+		"kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 8192\n red 1024\n loop\n"
+		"  %0 = load f32 b0 [0 + 1024*d0 + 1*r]\n  %1 = load f32 b1 [0 + 1*r]\n  %2 = mul f32 %0 %1\n"
+		"  %3 = reduce f32 add row %2\n point\n  store b2 [0 + 1*d0] %3\n";
 	assert_int_equal(prefetches(weighted), lines); /* operands that are the same for all rows are near */
 }
 
@@ -735,7 +752,9 @@ static int64_t grain(const char *text)
 static void grains(void **state)
 {
 	(void)state;
-#define COPY(dims, at) "kernel k\n schedule cpu vec=d block=256\n buf b0 f32 in\n buf b1 f32 out\n" dims " point\n  %0 = load f32 b0 [" at "]\n  store b1 [0 + 1*d0] %0\n"
+#define COPY(dims, at) \
+	"kernel k\n schedule cpu vec=d block=256\n buf b0 f32 in\n buf b1 f32 out\n" dims " point\n  %0 = load f32 b0 [" at \
+	"]\n  store b1 [0 + 1*d0] %0\n"
 	assert_int_equal(grain(COPY(" dim 512\n dim 256\n", "0 + 256*d0 + 1*d1")), 1);
 	assert_int_equal(grain(COPY(" dim 512\n dim 256\n", "0 + 1*d0 + 512*d1")), 128);
 	assert_int_equal(grain(COPY(" dim 512\n dim 1000\n", "0 + 1*d0 + 512*d1")), 4 * 128);
@@ -811,18 +830,18 @@ static void any_all(void **state)
 {
 	(void)state;
 	for (int n = 1; n < 400; n += 13) {
-		check(
-			textf(
-				"kernel k\n schedule cpu vec=r\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim 4\n red %d\n loop\n  %%0 = load bool b0 [0 + %d*d0 + 1*r]\n"
-				"  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
-				n, n),
-			true, 4 * n, 4, 4);
-		check(
-			textf(
-				"kernel k\n schedule cpu vec=d block=64\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim %d\n red 5\n loop\n  %%0 = load bool b0 [0 + %d*r + 1*d0]\n"
-				"  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
-				n, n),
-			true, 5 * n, n, n);
+		check(textf("kernel k\n schedule cpu vec=r\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim 4\n red %d\n loop\n"
+		            "  %%0 = load bool b0 [0 + %d*d0 + 1*r]\n"
+		            "  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n"
+		            "  store b2 [0 + 1*d0] %%2\n",
+		            n, n),
+		      true, 4 * n, 4, 4);
+		check(textf("kernel k\n schedule cpu vec=d block=64\n buf b0 bool in\n buf b1 bool out\n buf b2 bool out\n dim %d\n red 5\n loop\n"
+		            "  %%0 = load bool b0 [0 + %d*r + 1*d0]\n"
+		            "  %%1 = reduce bool and none %%0\n  %%2 = reduce bool or none %%0\n point\n  store b1 [0 + 1*d0] %%1\n"
+		            "  store b2 [0 + 1*d0] %%2\n",
+		            n, n),
+		      true, 5 * n, n, n);
 	}
 }
 
@@ -835,30 +854,33 @@ static void arg_reductions(void **state)
 			for (int mild = 0; mild < 2; mild++) {
 				const char *dt = types[t];
 				check_some(
-					textf(
-						"kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 i64 out\n buf b2 i64 out\n dim 5\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
-						"  %%1 = reduce i64 argmax none %%0\n  %%2 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
-						dt, n, dt, n),
+					textf("kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 i64 out\n buf b2 i64 out\n dim 5\n red %d\n loop\n"
+					      "  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+				              "  %%1 = reduce i64 argmax none %%0\n  %%2 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n"
+				              "  store b2 [0 + 1*d0] %%2\n",
+				              dt, n, dt, n),
 					mild, n % 2 ? 3 : 1, (const int64_t[]){ 5 * n, 5, 5 });
 				check_some(
-					textf(
-						"kernel k\n schedule cpu vec=d block=64\n buf b0 %s in\n buf b1 i64 out\n dim 21\n red %d\n loop\n  %%0 = load %s b0 [0 + 21*r + 1*d0]\n"
-						"  %%1 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
-						dt, n, dt),
+					textf("kernel k\n schedule cpu vec=d block=64\n buf b0 %s in\n buf b1 i64 out\n dim 21\n red %d\n loop\n"
+					      "  %%0 = load %s b0 [0 + 21*r + 1*d0]\n"
+				              "  %%1 = reduce i64 argmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
+				              dt, n, dt),
 					mild, n % 2 ? 3 : 1, (const int64_t[]){ 21 * n, 21 });
 				if (mild == n % 2) continue;
-				check_some( /* element and index of one search, the index twice; the element of another one alone */
-					textf(
-						"kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 %s out\n buf b2 i64 out\n dim 5\n red %d\n loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
-						"  %%1 = reduce %s atmin none %%0\n  %%2 = reduce %s atmax none %%0\n  %%3 = reduce i64 argmax none %%0\n  %%4 = reduce i64 argmax none %%0\n"
-						" point\n  %%5 = %s %s %%1 %%2\n  %%6 = add i64 %%3 %%4\n  store b1 [0 + 1*d0] %%5\n  store b2 [0 + 1*d0] %%6\n",
-						dt, dt, n, dt, n, dt, dt, n % 2 ? "add" : "sub", dt),
-					mild, n % 2 ? 3 : 1, (const int64_t[]){ 5 * n, 5, 5 });
+				check_some(/* element and index of one search, the index twice; the element of another one alone */
+				           textf("kernel k\n schedule cpu vec=r\n buf b0 %s in\n buf b1 %s out\n buf b2 i64 out\n dim 5\n red %d\n loop\n"
+				                 "  %%0 = load %s b0 [0 + %d*d0 + 1*r]\n"
+				                 "  %%1 = reduce %s atmin none %%0\n  %%2 = reduce %s atmax none %%0\n  %%3 = reduce i64 argmax none %%0\n"
+				                 "  %%4 = reduce i64 argmax none %%0\n"
+				                 " point\n  %%5 = %s %s %%1 %%2\n  %%6 = add i64 %%3 %%4\n  store b1 [0 + 1*d0] %%5\n  store b2 [0 + 1*d0] %%6\n",
+				                 dt, dt, n, dt, n, dt, dt, n % 2 ? "add" : "sub", dt),
+				           mild, n % 2 ? 3 : 1, (const int64_t[]){ 5 * n, 5, 5 });
 				check_some(
-					textf(
-						"kernel k\n schedule cpu vec=d block=64\n buf b0 %s in\n buf b1 i64 out\n buf b2 %s out\n dim 21\n red %d\n loop\n  %%0 = load %s b0 [0 + 21*r + 1*d0]\n"
-						"  %%1 = reduce i64 argmin none %%0\n  %%2 = reduce %s atmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n  store b2 [0 + 1*d0] %%2\n",
-						dt, dt, n, dt, dt),
+					textf("kernel k\n schedule cpu vec=d block=64\n buf b0 %s in\n buf b1 i64 out\n buf b2 %s out\n dim 21\n red %d\n loop\n"
+					      "  %%0 = load %s b0 [0 + 21*r + 1*d0]\n"
+				              "  %%1 = reduce i64 argmin none %%0\n  %%2 = reduce %s atmin none %%0\n point\n  store b1 [0 + 1*d0] %%1\n"
+				              "  store b2 [0 + 1*d0] %%2\n",
+				              dt, dt, n, dt, dt),
 					mild, n % 2 ? 3 : 1, (const int64_t[]){ 21 * n, 21, 21 });
 			}
 }
@@ -870,56 +892,57 @@ static void whole_kernels(void **state)
 	(void)state;
 	for (size_t i = 0; i < RT_COUNT(sizes); i++) {
 		int n = sizes[i];
-		check(
-			textf(
-				"kernel k\n schedule cpu vec=r scratch=%d\n keep b3 scratch at=64\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 in\n buf b3 f32 kept elems=%d\n dim 3\n red %d\n loop\n"
-				"  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%1 = reduce f32 max row %%0\n point\n  %%2 = const f32 0x1p-1\n  %%3 = mul f32 %%1 %%2\n loop\n"
-				"  %%4 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%5 = sub f32 %%4 %%3\n  %%6 = mul f32 %%5 %%5\n  store b3 [0 + 1*r] %%6\n  %%8 = reduce f32 add row %%6\n"
-				" loop\n  %%9 = load f32 b3 [0 + 1*r]\n  %%10 = div f32 %%9 %%8\n  %%11 = load f32 b2 [0 + 1*r]\n  %%12 = mul f32 %%10 %%11\n"
-				"  store b1 [0 + %d*d0 + 1*r] %%12\n",
-				4 * n + 64, n, n, n, n, n),
-			true, 3 * n, 3 * n, n, 0);
-		check(
-			textf(
-				"kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [1 + 1*d0 + 2*r]\n"
-				"  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n  %%4 = reduce i64 argmax none %%0\n"
-				"  %%5 = reduce f32 atmax none %%0\n point\n  %%6 = add f32 %%3 %%5\n"
-				"  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%6\n  store b3 [0 + 1*d0] %%4\n",
-				n),
-			true, 2 * n + 1, 2, 2, 2);
-		check(
-			textf(
-				"kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n dim 2\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n"
-				"  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n point\n"
-				"  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n",
-				n, n),
-			true, 2 * n, 2, 2);
+		check(textf("kernel k\n schedule cpu vec=r scratch=%d\n keep b3 scratch at=64\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f32 in\n"
+		            " buf b3 f32 kept elems=%d\n dim 3\n red %d\n loop\n"
+		            "  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%1 = reduce f32 max row %%0\n point\n  %%2 = const f32 0x1p-1\n"
+		            "  %%3 = mul f32 %%1 %%2\n loop\n"
+		            "  %%4 = load f32 b0 [0 + %d*d0 + 1*r]\n  %%5 = sub f32 %%4 %%3\n  %%6 = mul f32 %%5 %%5\n  store b3 [0 + 1*r] %%6\n"
+		            "  %%8 = reduce f32 add row %%6\n"
+		            " loop\n  %%9 = load f32 b3 [0 + 1*r]\n  %%10 = div f32 %%9 %%8\n  %%11 = load f32 b2 [0 + 1*r]\n  %%12 = mul f32 %%10 %%11\n"
+		            "  store b1 [0 + %d*d0 + 1*r] %%12\n",
+		            4 * n + 64, n, n, n, n, n),
+		      true, 3 * n, 3 * n, n, 0);
+		check(textf("kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n"
+		            " loop\n  %%0 = load f32 b0 [1 + 1*d0 + 2*r]\n"
+		            "  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n"
+		            "  %%4 = reduce i64 argmax none %%0\n"
+		            "  %%5 = reduce f32 atmax none %%0\n point\n  %%6 = add f32 %%3 %%5\n"
+		            "  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%6\n  store b3 [0 + 1*d0] %%4\n",
+		            n),
+		      true, 2 * n + 1, 2, 2, 2);
+		check(textf("kernel k\n schedule cpu vec=r\n buf b0 f32 in\n buf b1 f64 out\n buf b2 f32 out\n dim 2\n red %d\n loop\n"
+		            "  %%0 = load f32 b0 [0 + %d*d0 + 1*r]\n"
+		            "  %%1 = convert f64 %%0\n  %%2 = reduce f64 add row %%1\n  %%3 = reduce f32 add row %%0\n point\n"
+		            "  store b1 [0 + 1*d0] %%2\n  store b2 [0 + 1*d0] %%3\n",
+		            n, n),
+		      true, 2 * n, 2, 2);
 		for (int wide = 0; wide < 2 && n <= 1500; wide++) /* columns that keep their values between loops; wide: several registers side by side */
-			check(
-				textf(
-					"kernel k\n schedule cpu vec=d block=64 scratch=%d\n keep b2 scratch at=64\n keep b3 scratch at=%d\n buf b0 f32 in\n buf b1 f32 out\n buf b2 f64 kept elems=%d\n buf b3 f32 kept elems=%d\n dim 2\n dim %d\n red %d\n loop\n"
-					"  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + %d*r]\n  %%1 = convert f64 %%0\n  %%2 = mul f64 %%1 %%1\n  store b2 [0 + 1*r] %%2\n"
-					"  %%4 = mul f32 %%0 %%0\n  store b3 [0 + 1*r] %%4\n  %%6 = reduce f32 add column %%4\n"
-					" loop\n  %%7 = load f64 b2 [0 + 1*r]\n  %%8 = convert f32 %%7\n  %%9 = load f32 b3 [0 + 1*r]\n  %%10 = add f32 %%8 %%9\n  %%11 = div f32 %%10 %%6\n"
-					"  store b1 [0 + %d*d0 + 1*d1 + %d*r] %%11\n",
-					12 * n * 32 + 128, 8 * n * 32 + 128, n, n, wide ? 135 : 7, n, (wide ? 135 : 7) * n, wide ? 135 : 7, (wide ? 135 : 7) * n, wide ? 135 : 7),
-				true, 2 * (wide ? 135 : 7) * n, 2 * (wide ? 135 : 7) * n, 0, 0);
+			check(textf("kernel k\n schedule cpu vec=d block=64 scratch=%d\n keep b2 scratch at=64\n keep b3 scratch at=%d\n buf b0 f32 in\n"
+			            " buf b1 f32 out\n buf b2 f64 kept elems=%d\n buf b3 f32 kept elems=%d\n dim 2\n dim %d\n red %d\n loop\n"
+			            "  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + %d*r]\n  %%1 = convert f64 %%0\n  %%2 = mul f64 %%1 %%1\n  store b2 [0 + 1*r] %%2\n"
+			            "  %%4 = mul f32 %%0 %%0\n  store b3 [0 + 1*r] %%4\n  %%6 = reduce f32 add column %%4\n"
+			            " loop\n  %%7 = load f64 b2 [0 + 1*r]\n  %%8 = convert f32 %%7\n  %%9 = load f32 b3 [0 + 1*r]\n  %%10 = add f32 %%8 %%9\n"
+			            "  %%11 = div f32 %%10 %%6\n"
+			            "  store b1 [0 + %d*d0 + 1*d1 + %d*r] %%11\n",
+			            12 * n * 32 + 128, 8 * n * 32 + 128, n, n, wide ? 135 : 7, n, (wide ? 135 : 7) * n, wide ? 135 : 7,
+			            (wide ? 135 : 7) * n, wide ? 135 : 7),
+			      true, 2 * (wide ? 135 : 7) * n, 2 * (wide ? 135 : 7) * n, 0, 0);
 		/* columns, centred: two loops over r for each vector of columns */
-		check(
-			textf(
-				"kernel k\n schedule cpu vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 2\n dim 70\n red %d\n loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n"
-				"  %%1 = reduce f32 add column %%0\n point\n  %%2 = num f64 0\n  %%3 = convert f32 %%2\n  %%4 = mul f32 %%1 %%3\n loop\n"
-				"  %%5 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n  %%6 = sub f32 %%5 %%4\n  store b1 [0 + %d*d0 + 1*d1 + 70*r] %%6\n",
-				n, 70 * n, 70 * n, 70 * n),
-			true, 140 * n, 140 * n);
+		check(textf("kernel k\n schedule cpu vec=d block=64\n buf b0 f32 in\n buf b1 f32 out\n dim 2\n dim 70\n red %d\n loop\n"
+		            "  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n"
+		            "  %%1 = reduce f32 add column %%0\n point\n  %%2 = num f64 0\n  %%3 = convert f32 %%2\n  %%4 = mul f32 %%1 %%3\n loop\n"
+		            "  %%5 = load f32 b0 [0 + %d*d0 + 1*d1 + 70*r]\n  %%6 = sub f32 %%5 %%4\n  store b1 [0 + %d*d0 + 1*d1 + 70*r] %%6\n",
+		            n, 70 * n, 70 * n, 70 * n),
+		      true, 140 * n, 140 * n);
 		/* a gather along r, and the index of r */
-		check(
-			textf(
-				"kernel k\n schedule cpu vec=r\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n fault 3\n loop\n  %%0 = load i64 b0 [0 + 1*r]\n"
-				"  %%1 = const i64 200\n  %%2 = gt bool %%0 %%1\n  fault 0 %%2\n  %%4 = load f32 b1 [0 + 1*d0] + %%0*2\n  %%5 = reduce f32 add row %%4\n"
-				"  %%6 = index i64 r\n  %%7 = index i64 d0\n  %%8 = add i64 %%6 %%7\n  %%9 = reduce i64 add none %%8\n point\n  store b2 [0 + 1*d0] %%5\n  store b3 [0 + 1*d0] %%9\n",
-				n),
-			true, n, 200, 2, 2);
+		check(textf("kernel k\n schedule cpu vec=r\n buf b0 i64 in\n buf b1 f32 in\n buf b2 f32 out\n buf b3 i64 out\n dim 2\n red %d\n"
+		            " fault 3\n loop\n  %%0 = load i64 b0 [0 + 1*r]\n"
+		            "  %%1 = const i64 200\n  %%2 = gt bool %%0 %%1\n  fault 0 %%2\n  %%4 = load f32 b1 [0 + 1*d0] + %%0*2\n"
+		            "  %%5 = reduce f32 add row %%4\n"
+		            "  %%6 = index i64 r\n  %%7 = index i64 d0\n  %%8 = add i64 %%6 %%7\n  %%9 = reduce i64 add none %%8\n point\n"
+		            "  store b2 [0 + 1*d0] %%5\n  store b3 [0 + 1*d0] %%9\n",
+		            n),
+		      true, n, 200, 2, 2);
 	}
 }
 
@@ -927,9 +950,12 @@ static void whole_kernels(void **state)
 static void compile_time(void **state)
 {
 	static const char *const text =
-		"kernel k\n schedule cpu vec=d block=1024\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 1000001\n point\n  %0 = load f32 b0 [0 + 1*d0]\n"
-		"  %1 = load f32 b1 [0 + 1*d0]\n  %2 = mul f32 %0 %1\n  %3 = add f32 %2 %0\n  %4 = mul f32 %3 %1\n  %5 = sub f32 %4 %0\n  %6 = mul f32 %5 %5\n"
-		"  %7 = add f32 %6 %1\n  %8 = div f32 %7 %3\n  %9 = fma f32 %8 %7 %6\n  %10 = fma f32 %9 %8 %6\n  %11 = fma f32 %10 %9 %6\n  %12 = sqrt f32 %11\n"
+		"kernel k\n schedule cpu vec=d block=1024\n buf b0 f32 in\n buf b1 f32 in\n buf b2 f32 out\n dim 1000001\n point\n"
+		"  %0 = load f32 b0 [0 + 1*d0]\n"
+		"  %1 = load f32 b1 [0 + 1*d0]\n  %2 = mul f32 %0 %1\n  %3 = add f32 %2 %0\n  %4 = mul f32 %3 %1\n  %5 = sub f32 %4 %0\n"
+		"  %6 = mul f32 %5 %5\n"
+		"  %7 = add f32 %6 %1\n  %8 = div f32 %7 %3\n  %9 = fma f32 %8 %7 %6\n  %10 = fma f32 %9 %8 %6\n  %11 = fma f32 %10 %9 %6\n"
+		"  %12 = sqrt f32 %11\n"
 		"  %13 = floor f32 %12\n  %14 = add f32 %13 %11\n  store b2 [0 + 1*d0] %14\n";
 	env e = { 0 };
 	double best = 1e9;

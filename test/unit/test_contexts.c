@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Contexts: an error when two threads use one; bodies that do not return; cells read as of one commit. */
 #include "test/kit.h"
 
@@ -69,9 +70,9 @@ static void *intrude(void *p)
 	float v = 0;
 	await(&k->m, 1);
 	tj_ctx_use(k->c);
-	k->refused = tj_call(k->f, &out, TJ_LIST(k->x)) != TJ_OK && tj_is_poison(tj_add(k->x, tj_f(1))) && !tj_push(k->c) && tj_is_poison(F32(k->c, 1)) &&
-	             tj_is_poison(tj_param(k->c, TJ_F32, TJ_0D)) && tj_assign(k->x, tj_f(1)) != TJ_OK && tj_write(k->x, &v, sizeof v) != TJ_OK &&
-	             tj_read(k->x, &v, sizeof v) != TJ_OK && tj_is_poison(tj_retain(k->x));
+	k->refused = tj_call(k->f, &out, TJ_LIST(k->x)) != TJ_OK && tj_is_poison(tj_add(k->x, tj_f(1))) && !tj_push(k->c) &&
+	             tj_is_poison(F32(k->c, 1)) && tj_is_poison(tj_param(k->c, TJ_F32, TJ_0D)) && tj_assign(k->x, tj_f(1)) != TJ_OK &&
+	             tj_write(k->x, &v, sizeof v) != TJ_OK && tj_read(k->x, &v, sizeof v) != TJ_OK && tj_is_poison(tj_retain(k->x));
 	tj_item(k->x);
 	tj_truth(k->x);
 	tj_seed(k->c, 1);
@@ -357,7 +358,8 @@ static void called_back(void **s)
 	for (int kind = 0; kind < 10; kind++) {
 		meddler m = { .ask = kind >= 5 };
 		bool log = kind % 5 == 4;
-		tj_ctx *c = m.c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .log = log ? "fusion,plan,guards" : NULL, .log_to = log ? meddling_log : NULL, .log_self = &m));
+		tj_ctx *c = m.c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .log = log ? "fusion,plan,guards" : NULL,
+		                                  .log_to = log ? meddling_log : NULL, .log_self = &m));
 		const tj_pass pass[] = { { "meddles", meddling_pass, &m }, { 0 } };
 		tj_compile_opts o = { .size = sizeof o, .name = "meddled", .nin = 1, .nout = 1 };
 		if (kind % 5 == 0) o.guard_filter = meddling_filter, o.guard_filter_self = &m;
@@ -554,7 +556,8 @@ static void what_c_read_is_old(void **s)
 		tj_ctx *c = kit_open();
 		pair p = { .a = kit_param(c, 1), .b = kit_param(c, 1), .other = tj_ctx_clone(c) };
 		p.set = tj_compile(c, set_both, &p, TJ_OPTS(tj_compile_opts, .name = "set_both", .nin = 1));
-		tj_fn *f = tj_compile(c, read_and_assign, &p, TJ_OPTS(tj_compile_opts, .name = "read_and_assign", .freeze = frozen ? TJ_VARS(&p.a) : NULL));
+		tj_fn *f = tj_compile(c, read_and_assign, &p,
+		                      TJ_OPTS(tj_compile_opts, .name = "read_and_assign", .freeze = frozen ? TJ_VARS(&p.a) : NULL));
 		assert_int_equal(tj_call(f, NULL, TJ_NONE), TJ_OK);
 		assert_true(tj_item(p.a) == 2);
 		p.by_call = true;
@@ -578,7 +581,8 @@ static void *read_pairs(void *arg)
 {
 	pair *p = arg;
 	tj_ctx *c = kit_clone(p->parent);
-	tj_fn *f = tj_compile(c, difference, p, TJ_OPTS(tj_compile_opts, .name = "difference", .nout = 1, .mode = p->mode, .state = TJ_VARS(&p->a, &p->b)));
+	tj_fn *f = tj_compile(c, difference, p,
+	                      TJ_OPTS(tj_compile_opts, .name = "difference", .nout = 1, .mode = p->mode, .state = TJ_VARS(&p->a, &p->b)));
 	while (!__atomic_load_n(&p->stop, __ATOMIC_RELAXED)) {
 		tj_scope *s = tj_push(c);
 		p->wrong += tj_item(tj_call1(f, TJ_NONE)) != 0;
@@ -624,8 +628,11 @@ static void frozen_as_of_the_start(void **s)
 		tj_ctx *c = kit_open();
 		pair p = { .a = kit_param(c, 1), .b = kit_param(c, 1), .other = way & 2 ? NULL : tj_ctx_clone(c) };
 		p.set = tj_compile(c, set_both, &p, TJ_OPTS(tj_compile_opts, .name = "set_both", .nin = 1));
-		tj_fn *both = tj_compile(c, difference_around, &p, TJ_OPTS(tj_compile_opts, "both", 1, 1, .mode = (tj_mode)mode, .freeze = TJ_VARS(&p.a, &p.b)));
-		tj_fn *one = tj_compile(c, difference_around, &p, TJ_OPTS(tj_compile_opts, "one", 1, 1, .mode = (tj_mode)mode, .state = TJ_VARS(&p.b), .freeze = TJ_VARS(&p.a)));
+		tj_fn *both = tj_compile(c, difference_around, &p,
+		                         TJ_OPTS(tj_compile_opts, "both", 1, 1, .mode = (tj_mode)mode, .freeze = TJ_VARS(&p.a, &p.b)));
+		tj_fn *one = tj_compile(
+			c, difference_around, &p,
+			TJ_OPTS(tj_compile_opts, "one", 1, 1, .mode = (tj_mode)mode, .state = TJ_VARS(&p.b), .freeze = TJ_VARS(&p.a)));
 		for (int i = 0; i < 6; i++) {
 			p.by_call = i & 1;
 			assert_f32(tj_call1(both, TJ_LIST(F32(c, 0))), 0);
@@ -736,7 +743,8 @@ static void clones_come_and_go(void **s)
 	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
 		tj_ctx *c = kit_open();
 		pair p = { .a = tj_param(c, TJ_F32, TJ_SHAPE(MANY)), .parent = c };
-		tj_fn *f = tj_compile(c, spread, &p.a, TJ_OPTS(tj_compile_opts, .name = "spread", .nout = 1, .mode = (tj_mode)mode, .state = TJ_VARS(&p.a)));
+		tj_fn *f = tj_compile(c, spread, &p.a,
+		                      TJ_OPTS(tj_compile_opts, .name = "spread", .nout = 1, .mode = (tj_mode)mode, .state = TJ_VARS(&p.a)));
 		pthread_t t;
 		for (int i = 0; i < 4; i++) assert_f32(tj_call1(f, TJ_NONE), 0);
 		assert_int_equal(pthread_create(&t, NULL, come_and_go, &p), 0);
@@ -775,13 +783,27 @@ static void clone_in_a_body(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_clone_is_current_nowhere), cmocka_unit_test(two_threads_are_told), cmocka_unit_test(hammered), cmocka_unit_test(handed_over),
-		cmocka_unit_test(large_frame_after_longjmp), cmocka_unit_test(inner_body_left), cmocka_unit_test(callback_left),
-		cmocka_unit_test(thread_ended_inside), cmocka_unit_test(close_in_a_body), cmocka_unit_test(called_back),
-		cmocka_unit_test(escapes), cmocka_unit_test(stale_poison), cmocka_unit_test(errors_of_a_body_that_left_its_context),
-		cmocka_unit_test(one_commit_in_a_segment), cmocka_unit_test(what_c_reads_stays), cmocka_unit_test(what_c_read_is_old), cmocka_unit_test(readers_beside_a_writer),
-		cmocka_unit_test(frozen_as_of_the_start), cmocka_unit_test(frozen_readers_beside_a_writer),
-		cmocka_unit_test(clones_come_and_go), cmocka_unit_test(clone_in_a_body),
+		cmocka_unit_test(a_clone_is_current_nowhere),
+		cmocka_unit_test(two_threads_are_told),
+		cmocka_unit_test(hammered),
+		cmocka_unit_test(handed_over),
+		cmocka_unit_test(large_frame_after_longjmp),
+		cmocka_unit_test(inner_body_left),
+		cmocka_unit_test(callback_left),
+		cmocka_unit_test(thread_ended_inside),
+		cmocka_unit_test(close_in_a_body),
+		cmocka_unit_test(called_back),
+		cmocka_unit_test(escapes),
+		cmocka_unit_test(stale_poison),
+		cmocka_unit_test(errors_of_a_body_that_left_its_context),
+		cmocka_unit_test(one_commit_in_a_segment),
+		cmocka_unit_test(what_c_reads_stays),
+		cmocka_unit_test(what_c_read_is_old),
+		cmocka_unit_test(readers_beside_a_writer),
+		cmocka_unit_test(frozen_as_of_the_start),
+		cmocka_unit_test(frozen_readers_beside_a_writer),
+		cmocka_unit_test(clones_come_and_go),
+		cmocka_unit_test(clone_in_a_body),
 	};
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolution and pooling against loops in C, over random sizes and options; as users call them; errors; symbolic sizes. */
 #include "test/kit.h"
 
@@ -42,18 +43,21 @@ static void draw(bool transposed)
 		p.extra[i] = 0;
 		p.x[i] = used ? span(i) + below(5) : 1;
 		if (transposed) p.extra[i] = used && p.stride[i] > 1 ? below(p.stride[i]) : 0;
-		p.y[i] = transposed ? (p.x[i] - 1) * p.stride[i] - 2 * p.padding[i] + span(i) + p.extra[i] : (p.x[i] + 2 * p.padding[i] - span(i)) / p.stride[i] + 1;
+		p.y[i] = transposed ? (p.x[i] - 1) * p.stride[i] - 2 * p.padding[i] + span(i) + p.extra[i]
+		                    : (p.x[i] + 2 * p.padding[i] - span(i)) / p.stride[i] + 1;
 	}
 	for (int i = 0; i < MOST; i++) p.data[i] = (double)below(9) - 4, p.weight[i] = (double)below(7) - 3;
 	for (int i = 0; i < 64; i++) p.bias[i] = (double)below(5);
 }
 
 /* Calls f for each pair of an element of the small side and a place of its window, with the element of the large side, or -1 beside it. */
-static void each_place(const int64_t *large, const int64_t *small, void (*f)(int64_t at, int64_t window, int64_t place, void *self), void *self)
+static void each_place(const int64_t *large, const int64_t *small, void (*f)(int64_t at, int64_t window, int64_t place, void *self),
+                       void *self)
 {
 	for (int64_t w = 0; w < volume(small); w++)
 		for (int64_t k = 0; k < volume(p.k); k++) {
-			const int64_t i[] = { w / (small[1] * small[2]), w / small[2] % small[1], w % small[2] }, j[] = { k / (p.k[1] * p.k[2]), k / p.k[2] % p.k[1], k % p.k[2] };
+			const int64_t i[] = { w / (small[1] * small[2]), w / small[2] % small[1], w % small[2] },
+				      j[] = { k / (p.k[1] * p.k[2]), k / p.k[2] % p.k[1], k % p.k[2] };
 			int64_t at = 0;
 			for (int a = 0; a < AXES; a++) {
 				const int64_t e = i[a] * p.stride[a] - p.padding[a] + j[a] * p.dilation[a];
@@ -165,11 +169,13 @@ static void convs(void **state)
 		call k = { .kind = transposed, .biased = biased, .conv = { .size = sizeof k.conv, .groups = p.groups } };
 		for (int i = 0; i < p.n; i++) {
 			const int a = AXES - p.n + i;
-			k.conv.stride[i] = p.stride[a], k.conv.padding[i] = p.padding[a], k.conv.dilation[i] = p.dilation[a], k.conv.output_padding[i] = p.extra[a];
+			k.conv.stride[i] = p.stride[a], k.conv.padding[i] = p.padding[a], k.conv.dilation[i] = p.dilation[a],
+			k.conv.output_padding[i] = p.extra[a];
 		}
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend));
 		tj_fn *f = tj_compile(c, convolve, &k, TJ_OPTS(tj_compile_opts, .nin = 3, .nout = 1, .name = "convolve"));
-		tj_tensor *x = tensor(c, p.data, 2, p.batch, p.in, p.x), *w = tensor(c, p.weight, 2, transposed ? p.in : p.out, (transposed ? p.out : p.in) / p.groups, p.k);
+		tj_tensor *x = tensor(c, p.data, 2, p.batch, p.in, p.x),
+			  *w = tensor(c, p.weight, 2, transposed ? p.in : p.out, (transposed ? p.out : p.in) / p.groups, p.k);
 		tj_tensor *b = tensor(c, p.bias, 1, 0, p.out, NULL);
 		same(tj_call1(f, TJ_LIST(x, w, b)), p.want, p.batch * p.out * volume(p.y));
 		if (p.batch == 1) same(tj_call1(f, TJ_LIST(tensor(c, p.data, 1, 1, p.in, p.x), w, b)), p.want, p.out * volume(p.y));
@@ -244,7 +250,9 @@ static void pools(void **state)
 			const int to = i - (AXES - p.n);
 			p.padding[i] = i >= AXES - p.n ? below(p.k[i] / 2 + 1) : 0;
 			p.y[i] = windows(i);
-			if (to >= 0) k.kernel[to] = p.k[i], k.pool.stride[to] = p.stride[i], k.pool.padding[to] = p.padding[i], k.pool.dilation[to] = p.dilation[i];
+			if (to >= 0)
+				k.kernel[to] = p.k[i], k.pool.stride[to] = p.stride[i], k.pool.padding[to] = p.padding[i],
+				k.pool.dilation[to] = p.dilation[i];
 		}
 		k.kernel[p.n] = TJ_END_DIM;
 		const int64_t vy = volume(p.y);
@@ -252,7 +260,12 @@ static void pools(void **state)
 			memset(&found, 0, sizeof found);
 			found.x = p.data + r * volume(p.x);
 			each_place(p.x, p.y, look, &found);
-			for (int64_t i = 0; i < vy; i++) p.want[r * vy + i] = mean ? found.sum[i] / (p.divisor ? (double)p.divisor : p.exclude ? found.inside[i] : counted(i)) : found.any[i] ? found.most[i] : -INFINITY;
+			for (int64_t i = 0; i < vy; i++)
+				p.want[r * vy + i] = mean           ? found.sum[i] / (p.divisor   ? (double)p.divisor
+				                                                      : p.exclude ? found.inside[i]
+				                                                                  : counted(i))
+				                     : found.any[i] ? found.most[i]
+				                                    : -INFINITY;
 		}
 		bool alone = false; /* with a dilation a window may lie beside x */
 		for (int64_t i = 0; i < p.batch * p.in * vy; i++) alone |= !isfinite(p.want[i]);
@@ -368,13 +381,20 @@ static void long_rows(void **s)
 		for (int eval = 0; eval < 2; eval++) {
 			tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = eval ? "eval" : NULL));
 			call how = { .kind = all[i / TYPES].kind, .biased = i % TYPES >= BIASED };
-			for (int a = 0; a < 2; a++) how.conv.stride[a] = all[i / TYPES].stride, how.conv.padding[a] = all[i / TYPES].padding, how.conv.dilation[a] = all[i / TYPES].dilation;
+			for (int a = 0; a < 2; a++)
+				how.conv.stride[a] = all[i / TYPES].stride, how.conv.padding[a] = all[i / TYPES].padding,
+				how.conv.dilation[a] = all[i / TYPES].dilation;
 			how.conv.groups = all[i / TYPES].groups;
 			tj_fn *f = kit_fn(c, "f", convolve, &how, 2 + how.biased, 1);
 			int64_t shape[2][5];
-			for (int a = 0; a < 5; a++) shape[0][a] = a < 4 ? all[i / TYPES].x[a] : TJ_END_DIM, shape[1][a] = a < 4 ? all[i / TYPES].weight[a] : TJ_END_DIM;
+			for (int a = 0; a < 5; a++)
+				shape[0][a] = a < 4 ? all[i / TYPES].x[a] : TJ_END_DIM,
+				shape[1][a] = a < 4 ? all[i / TYPES].weight[a] : TJ_END_DIM;
 			tj_tensor *in[4] = { NULL, NULL, TJ_END, TJ_END }, *out[1];
-			for (int a = 0; a < 2; a++) in[a] = tj_cast(tj_mul(tj_sub(tj_uniform(TJ_F32, shape[a]), tj_f(0.5)), tj_f(types[i % TYPES] == TJ_I32 ? 100 : 1)), types[i % TYPES]);
+			for (int a = 0; a < 2; a++)
+				in[a] = tj_cast(
+					tj_mul(tj_sub(tj_uniform(TJ_F32, shape[a]), tj_f(0.5)), tj_f(types[i % TYPES] == TJ_I32 ? 100 : 1)),
+					types[i % TYPES]);
 			if (how.biased) in[2] = tj_uniform(types[i % TYPES], TJ_SHAPE(how.kind ? shape[1][1] * how.conv.groups : shape[1][0]));
 			if (tj_call(f, out, in) != TJ_OK) kit_ok(c);
 			bytes[eval] = (size_t)tj_numel(out[0]) * tj_dtype_size(types[i % TYPES]);
@@ -391,7 +411,8 @@ static void errors(void **state)
 {
 	(void)state;
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend));
-	tj_tensor *x = tj_full(TJ_F32, TJ_SHAPE(1, 4, 5, 5), tj_f(1)), *w = tj_full(TJ_F32, TJ_SHAPE(6, 4, 3, 3), tj_f(1)), *i = tj_cast(x, TJ_I32);
+	tj_tensor *x = tj_full(TJ_F32, TJ_SHAPE(1, 4, 5, 5), tj_f(1)), *w = tj_full(TJ_F32, TJ_SHAPE(6, 4, 3, 3), tj_f(1)),
+		  *i = tj_cast(x, TJ_I32);
 	tj_tensor *bias = tj_full(TJ_F32, TJ_SHAPE(5), tj_f(1)), *large = tj_full(TJ_F32, TJ_SHAPE(6, 4, 7, 7), tj_f(1));
 	REFUSED(tj_conv2d(NULL, w, NULL, NULL), ARG, "conv2d", "x is NULL");
 	REFUSED(tj_conv2d(x, NULL, NULL, NULL), ARG, "conv2d", "the weight is NULL");
@@ -405,17 +426,23 @@ static void errors(void **state)
 	REFUSED(tj_conv2d(x, w, NULL, TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(-1))), ARG, "conv", "must be at least 1");
 	REFUSED(tj_conv2d(x, w, NULL, TJ_OPTS(tj_conv_opts, .padding = TJ_EACH(-1))), ARG, "conv2d", ".padding is negative");
 	REFUSED(tj_conv2d(x, w, NULL, TJ_OPTS(tj_conv_opts, .same = true, .stride = TJ_EACH(2))), ARG, "conv2d", ".same needs a stride of 1");
-	REFUSED(tj_conv2d(x, w, NULL, TJ_OPTS(tj_conv_opts, .same = true, .padding = TJ_EACH(1))), ARG, "conv2d", ".same and .padding are both set");
-	REFUSED(tj_conv2d(x, w, NULL, TJ_OPTS(tj_conv_opts, .output_padding = TJ_EACH(1))), ARG, "conv2d", ".output_padding is for conv_transpose");
-	REFUSED(tj_conv_transpose2d(x, tj_full(TJ_F32, TJ_SHAPE(4, 2, 3, 3), tj_f(1)), NULL, TJ_OPTS(tj_conv_opts, .output_padding = TJ_EACH(1))), ARG, "conv_transpose2d", ".output_padding is not below");
+	REFUSED(tj_conv2d(x, w, NULL, TJ_OPTS(tj_conv_opts, .same = true, .padding = TJ_EACH(1))), ARG, "conv2d",
+	        ".same and .padding are both set");
+	REFUSED(tj_conv2d(x, w, NULL, TJ_OPTS(tj_conv_opts, .output_padding = TJ_EACH(1))), ARG, "conv2d",
+	        ".output_padding is for conv_transpose");
+	REFUSED(tj_conv_transpose2d(x, tj_full(TJ_F32, TJ_SHAPE(4, 2, 3, 3), tj_f(1)), NULL,
+	                            TJ_OPTS(tj_conv_opts, .output_padding = TJ_EACH(1))),
+	        ARG, "conv_transpose2d", ".output_padding is not below");
 	REFUSED(tj_conv_transpose2d(x, w, NULL, NULL), SHAPE, "conv_transpose", "the weight is for another number of channels");
-	REFUSED(tj_conv_transpose2d(x, tj_full(TJ_F32, TJ_SHAPE(4, 2, 3, 3), tj_f(1)), NULL, TJ_OPTS(tj_conv_opts, .padding = TJ_EACH(4))), SHAPE, "conv_transpose", "nothing is left of an axis");
+	REFUSED(tj_conv_transpose2d(x, tj_full(TJ_F32, TJ_SHAPE(4, 2, 3, 3), tj_f(1)), NULL, TJ_OPTS(tj_conv_opts, .padding = TJ_EACH(4))),
+	        SHAPE, "conv_transpose", "nothing is left of an axis");
 	REFUSED(tj_conv(x, w, 1, TJ_SHAPE(1, 1)), ARG, "conv", "the window has the wrong number of entries");
 	REFUSED(tj_max_pool2d(x, TJ_SHAPE(2), NULL), ARG, "max_pool2d", "the window needs 2 sizes");
 	REFUSED(tj_max_pool2d(x, TJ_SHAPE(6, 6), NULL), SHAPE, "max_pool", "a window is larger than the axis");
 	REFUSED(tj_max_pool2d(x, TJ_SHAPE(2, 2), TJ_OPTS(tj_pool_opts, .padding = TJ_EACH(2))), ARG, "max_pool", "at most half of its window");
 	REFUSED(tj_max_pool2d(x, TJ_SHAPE(0, 2), NULL), ARG, "max_pool", "must be at least 1");
-	REFUSED(tj_max_pool2d(x, TJ_SHAPE(2, 2), TJ_OPTS(tj_pool_opts, .divisor = 2)), ARG, "max_pool2d", ".divisor and .exclude_padding are for avg_pool");
+	REFUSED(tj_max_pool2d(x, TJ_SHAPE(2, 2), TJ_OPTS(tj_pool_opts, .divisor = 2)), ARG, "max_pool2d",
+	        ".divisor and .exclude_padding are for avg_pool");
 	REFUSED(tj_avg_pool2d(x, TJ_SHAPE(2, 2), TJ_OPTS(tj_pool_opts, .divisor = -2)), ARG, "avg_pool2d", ".divisor is negative");
 	REFUSED(tj_avg_pool2d(i, TJ_SHAPE(2, 2), NULL), DTYPE, "avg_pool", "a float");
 	REFUSED(tj_adaptive_avg_pool2d(i, TJ_SHAPE(2, 2)), DTYPE, "adaptive_avg_pool2d", "a mean of i32 is no i32");
@@ -427,6 +454,8 @@ static void errors(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(convs), cmocka_unit_test(paddings), cmocka_unit_test(pools), cmocka_unit_test(adaptive_pools), cmocka_unit_test(sweep), cmocka_unit_test(long_rows), cmocka_unit_test(errors) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(convs),          cmocka_unit_test(paddings), cmocka_unit_test(pools),
+		                            cmocka_unit_test(adaptive_pools), cmocka_unit_test(sweep),    cmocka_unit_test(long_rows),
+		                            cmocka_unit_test(errors) };
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Matrix products on a GPU by cuBLASLt. The driver, NVRTC and cuBLASLt are those of test/fake, which compute on the CPU; this program finds
  * them first. With LD_LIBRARY_PATH set to the folders of the real ones it runs on a GPU; tests that count what the fake did are then
  * left out. */
@@ -20,7 +21,12 @@ static void layouts(void **s)
 	(void)s;
 	NEED_GPU();
 	for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-		job j = { .body = layouts_body, .nin = 2, .nout = LAYOUTS, .dtype = types[t], .dim = { { 4, 6, 8, -1 }, { 4, 8, 6, -1 } }, .mode = t & 1 ? TJ_DIRECT : TJ_VERIFY };
+		job j = { .body = layouts_body,
+			  .nin = 2,
+			  .nout = LAYOUTS,
+			  .dtype = types[t],
+			  .dim = { { 4, 6, 8, -1 }, { 4, 8, 6, -1 } },
+			  .mode = t & 1 ? TJ_DIRECT : TJ_VERIFY };
 		same(j);
 	}
 }
@@ -40,7 +46,11 @@ static void between_kernels(void **s)
 	NEED_GPU();
 	same((job){ .body = chain_body, .nin = 2, .nout = 2, .dtype = TJ_F32, .dim = { { 5, 7, -1 }, { 7, 5, -1 } } });
 	same((job){ .body = chain_body, .nin = 2, .nout = 2, .dtype = TJ_F32, .dim = { { 5, 7, -1 }, { 7, 5, -1 } }, .mode = TJ_DIRECT });
-	same((job){ .body = chain_body, .nin = 2, .nout = 2, .dtype = TJ_F32, .dim = { { 5, 290, -1 }, { 290, 5, -1 } } }); /* with a workspace beside temporaries */
+	same((job){ .body = chain_body,
+	            .nin = 2,
+	            .nout = 2,
+	            .dtype = TJ_F32,
+	            .dim = { { 5, 290, -1 }, { 290, 5, -1 } } }); /* with a workspace beside temporaries */
 }
 
 /* A convolution becomes a product, so audit may not ask for its bits: cuBLASLt adds 0 to the -0 that the evaluator has. */
@@ -57,10 +67,15 @@ static void convolutions_are_near(void **s)
 	const float x[] = { 0x1p-149f, 1, 2 }, w[] = { -0x1p-18f };
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0", .audit = 1));
 	for (int direct = 0; direct < 2; direct++) {
-		tj_fn *f = tj_compile(c, convolve, NULL, TJ_OPTS(tj_compile_opts, .name = "near", .nin = 2, .nout = 2, .mode = direct ? TJ_DIRECT : TJ_VERIFY));
+		tj_fn *f =
+			tj_compile(c, convolve, NULL,
+		                   TJ_OPTS(tj_compile_opts, .name = "near", .nin = 2, .nout = 2, .mode = direct ? TJ_DIRECT : TJ_VERIFY));
 		for (int call = 0; call < 3; call++) {
 			tj_tensor *out[2];
-			assert_int_equal(tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(1, 1, 3), x), tj_from_data(c, TJ_F32, TJ_SHAPE(1, 1, 1), w))), TJ_OK);
+			assert_int_equal(tj_call(f, out,
+			                         TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(1, 1, 3), x),
+			                                 tj_from_data(c, TJ_F32, TJ_SHAPE(1, 1, 1), w))),
+			                 TJ_OK);
 			for (int i = 0; i < 2; i++) assert_float_equal(((const float *)tj_data(out[i]))[1], -0x1p-18f, 0);
 		}
 	}
@@ -119,7 +134,12 @@ static void any_number_of_rows(void **s)
 static void near_f64(void **s)
 {
 	enum { M = 9, N = 11, K = 700 };
-	static const struct { tj_dtype t; double sum, result; } types[] = { { TJ_F32, 0x1p-24, 0x1p-24 }, { TJ_F64, 0x1p-53, 0x1p-53 }, { TJ_F16, 0x1p-24, 0x1p-11 }, { TJ_BF16, 0x1p-24, 0x1p-8 } };
+	static const struct {
+		tj_dtype t;
+		double sum, result;
+	} types[] = {
+		{ TJ_F32, 0x1p-24, 0x1p-24 }, { TJ_F64, 0x1p-53, 0x1p-53 }, { TJ_F16, 0x1p-24, 0x1p-11 }, { TJ_BF16, 0x1p-24, 0x1p-8 }
+	};
 	static char a[M * K * 8], b[K * N * 8];
 	(void)s;
 	NEED_GPU();
@@ -158,13 +178,15 @@ static void is_explained(void **s)
 	(void)s;
 	NEED_GPU();
 	char told[600] = "";
-	const job j = { .nin = 2, .nout = 1, .dtype = TJ_F32, .dim = { { 4, 5, -1 }, { 5, 6, -1 } } }, whole = { .nin = 2, .nout = 1, .dtype = TJ_I32, .dim = { { 4, 5, -1 }, { 5, 6, -1 } } };
+	const job j = { .nin = 2, .nout = 1, .dtype = TJ_F32, .dim = { { 4, 5, -1 }, { 5, 6, -1 } } },
+		  whole = { .nin = 2, .nout = 1, .dtype = TJ_I32, .dim = { { 4, 5, -1 }, { 5, 6, -1 } } };
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
 	tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, .name = "p", .nin = 2, .nout = 1, .on_note = note, .on_note_self = told));
 	run(c, f, &j, &r);
 	assert_non_null(strstr(told, "matmul is computed by cublasLt"));
 	char *text = kit_explain(f);
-	if (!strstr(text, "is computed by cublasLt 1") || !strstr(text, ", algorithm ") || !strstr(text, "full f32, without TF32")) fail_msg("%s", text);
+	if (!strstr(text, "is computed by cublasLt 1") || !strstr(text, ", algorithm ") || !strstr(text, "full f32, without TF32"))
+		fail_msg("%s", text);
 	free(text);
 	run(c, f, &whole, &r);
 	if (!strstr(told, "library: p: matmul is computed by a kernel: cuBLASLt has no products of integers")) fail_msg("%s", told);
@@ -271,8 +293,23 @@ static int check_real(void)
 	if (!lt || counter("fake_cublaslt_asked")) return NOT_THERE;
 	static const int64_t epilogues[] = { 0, RT_LT_BIAS, RT_LT_BIAS | RT_LT_RELU, RT_LT_GELU };
 	for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-		const rt_lt_key key = { .dtype = types[t], .epilogue = epilogues[t], .bias_align = epilogues[t] & RT_LT_BIAS ? 16 : 0, .workspace = 1 << 20, .m = 16, .n = 32, .k = 64, .batch = 3, .lda = 16, .ldb = 32, .b_transposed = 1, .a_step = 1024, .b_step = 2048,
-			                    .c_step = 512, .a_align = 256, .b_align = 64, .c_align = 8 };
+		const rt_lt_key key = { .dtype = types[t],
+			                .epilogue = epilogues[t],
+			                .bias_align = epilogues[t] & RT_LT_BIAS ? 16 : 0,
+			                .workspace = 1 << 20,
+			                .m = 16,
+			                .n = 32,
+			                .k = 64,
+			                .batch = 3,
+			                .lda = 16,
+			                .ldb = 32,
+			                .b_transposed = 1,
+			                .a_step = 1024,
+			                .b_step = 2048,
+			                .c_step = 512,
+			                .a_align = 256,
+			                .b_align = 64,
+			                .c_align = 8 };
 		rt_lt_call *x = rt_lt_call_new(lt, NULL, &key, NULL, &err);
 		if (!x || !x->why || !strstr(x->why, "CUBLAS_STATUS_NOT_INITIALIZED")) return printf("%s\n", x ? x->text : err.message), 1;
 		rt_lt_call_free(x);
@@ -337,12 +374,22 @@ static void multiply(rt_pool *p, int device, rt_blas_policy policy, const void *
 {
 	const rt_device *d = rt_device_at(device);
 	rt_err err = { 0 };
-	const rt_blas_desc desc = { .dtype = TJ_F32, .device = device, .m = SIDE, .n = SIDE, .k = LONG, .a_row = LONG, .a_col = 1, .b_row = SIDE, .b_col = 1, .policy = policy };
+	const rt_blas_desc desc = { .dtype = TJ_F32,
+		                    .device = device,
+		                    .m = SIDE,
+		                    .n = SIDE,
+		                    .k = LONG,
+		                    .a_row = LONG,
+		                    .a_col = 1,
+		                    .b_row = SIDE,
+		                    .b_col = 1,
+		                    .policy = policy };
 	rt_blas *x = rt_blas_new(&desc, &err);
 	rt_run r = { .pool = p, .err = &err };
 	void *to = d->alloc(d->self, sizeof(float[SIDE][SIDE]));
 	if (rt_blas_run(x, &(rt_blas_operands){ .a = a, .b = b, .c = to, .work = work }, &r) != TJ_OK) fail_msg("%s", err.message);
-	assert_int_equal(rt_bytes_copy(p, &(rt_elements){ device, 1, sizeof(float), (int64_t[]){ SIDE * SIDE }, NULL, to }, RT_CPU, c, &err), TJ_OK);
+	assert_int_equal(
+		rt_bytes_copy(p, &(rt_elements){ device, 1, sizeof(float), (int64_t[]){ SIDE * SIDE }, NULL, to }, RT_CPU, c, &err), TJ_OK);
 	d->free(d->self, to);
 	rt_blas_free(x);
 }
@@ -362,7 +409,10 @@ static void follows_its_policy(void **s)
 	for (int i = 0; i < SIDE * LONG; i++) a[i] = (float)(i % 97) / 89, b[i] = (float)(i % 61) / 53;
 	assert_int_equal(rt_bytes_write(p, device, there[0], a, sizeof a, &err), TJ_OK);
 	assert_int_equal(rt_bytes_write(p, device, there[1], b, sizeof b, &err), TJ_OK);
-	static const rt_blas_policy policy[] = { { .workspace = RT_BLAS_WORKSPACE }, { .workspace = RT_BLAS_WORKSPACE, .tf32 = true }, { .workspace = RT_BLAS_WORKSPACE, .no_parts = true }, { .workspace = 0 } };
+	static const rt_blas_policy policy[] = { { .workspace = RT_BLAS_WORKSPACE },
+		                                 { .workspace = RT_BLAS_WORKSPACE, .tf32 = true },
+		                                 { .workspace = RT_BLAS_WORKSPACE, .no_parts = true },
+		                                 { .workspace = 0 } };
 	for (int i = 0; i < 4; i++) {
 		multiply(p, device, policy[i], there[0], there[1], there[2], y[i]);
 		assert_int_equal(*compute, i == 1 ? 77 : 68);
@@ -412,10 +462,14 @@ static void follows_settings(void **s)
 static void settings_of_sums(void **s)
 {
 	enum { IN_PLACE = 1, IN_F32 = 2, IN_RESULT = 4 };
-	static const struct { tj_dtype dtype; tj_settings set; int splits; } asked[] = {
-		{ TJ_F32, { .no_graphs = true }, IN_F32 | IN_RESULT }, { TJ_BF16, { .no_graphs = true }, IN_F32 },
-		{ TJ_BF16, { .allow_reduced_precision = true }, IN_F32 | IN_RESULT }, { TJ_F32, { .allow_nondeterministic = true }, IN_F32 | IN_RESULT | IN_PLACE },
-		{ TJ_BF16, { .allow_nondeterministic = true }, IN_F32 }, { TJ_BF16, { .allow_nondeterministic = true, .allow_reduced_precision = true }, IN_F32 | IN_RESULT | IN_PLACE },
+	static const struct { tj_dtype dtype; tj_settings set; int splits;
+	} asked[] = {
+		{ TJ_F32, { .no_graphs = true }, IN_F32 | IN_RESULT },
+		{ TJ_BF16, { .no_graphs = true }, IN_F32 },
+		{ TJ_BF16, { .allow_reduced_precision = true }, IN_F32 | IN_RESULT },
+		{ TJ_F32, { .allow_nondeterministic = true }, IN_F32 | IN_RESULT | IN_PLACE },
+		{ TJ_BF16, { .allow_nondeterministic = true }, IN_F32 },
+		{ TJ_BF16, { .allow_nondeterministic = true, .allow_reduced_precision = true }, IN_F32 | IN_RESULT | IN_PLACE },
 		{ TJ_F32, { .no_split_sums = true }, 0 },
 	};
 	(void)s;
@@ -426,7 +480,8 @@ static void settings_of_sums(void **s)
 	tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, .name = "p", .nin = 2, .nout = 1));
 	for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
 		tj_settings set = asked[i].set;
-		tj_tensor *a = tj_full(asked[i].dtype, TJ_SHAPE(19, 23), tj_f(0.5)), *b = tj_full(asked[i].dtype, TJ_SHAPE(23, 17), tj_f(2)); /* no other test has these sizes */
+		tj_tensor *a = tj_full(asked[i].dtype, TJ_SHAPE(19, 23), tj_f(0.5)),
+			  *b = tj_full(asked[i].dtype, TJ_SHAPE(23, 17), tj_f(2)); /* no other test has these sizes */
 		const int before = *requests;
 		set.size = sizeof set;
 		assert_int_equal(tj_set_settings(c, &set), TJ_OK);
@@ -583,7 +638,9 @@ static void loops_and_cells(void **s)
 		fill(TJ_F32, y[gpu], W * W, 5, true);
 		tj_write(weights, y[gpu], sizeof y[gpu]);
 		tj_fn *f = tj_compile(c, loop_body, NULL, TJ_OPTS(tj_compile_opts, .name = "loop", .nin = 1, .nout = 1));
-		for (int i = 0; i < 2; i++) assert_int_equal(tj_read(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(W, W), x))), y[gpu], sizeof y[gpu]), TJ_OK);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(tj_read(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(W, W), x))), y[gpu], sizeof y[gpu]),
+			                 TJ_OK);
 		assert_int_equal(tj_read(weights, held[gpu], sizeof held[gpu]), TJ_OK);
 		kit_ok(c);
 		tj_close(c);
@@ -618,9 +675,28 @@ static void runs_in_its_turn(void **s)
 int main(int n, char **argument)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(layouts), cmocka_unit_test(between_kernels), cmocka_unit_test(convolutions_are_near), cmocka_unit_test(without_elements), cmocka_unit_test(of_one), cmocka_unit_test(any_number_of_rows),
-		cmocka_unit_test(near_f64), cmocka_unit_test(is_explained), cmocka_unit_test(is_missing), cmocka_unit_test(is_no_library), cmocka_unit_test(the_real_library), cmocka_unit_test(fails_once), cmocka_unit_test(asks_once),
-		cmocka_unit_test(follows_its_policy), cmocka_unit_test(follows_settings), cmocka_unit_test(settings_of_sums), cmocka_unit_test(takes_the_fastest), cmocka_unit_test(two_contexts), cmocka_unit_test(shared_plan), cmocka_unit_test(of_another_context), cmocka_unit_test(loops_and_cells), cmocka_unit_test(runs_in_its_turn),
+		cmocka_unit_test(layouts),
+		cmocka_unit_test(between_kernels),
+		cmocka_unit_test(convolutions_are_near),
+		cmocka_unit_test(without_elements),
+		cmocka_unit_test(of_one),
+		cmocka_unit_test(any_number_of_rows),
+		cmocka_unit_test(near_f64),
+		cmocka_unit_test(is_explained),
+		cmocka_unit_test(is_missing),
+		cmocka_unit_test(is_no_library),
+		cmocka_unit_test(the_real_library),
+		cmocka_unit_test(fails_once),
+		cmocka_unit_test(asks_once),
+		cmocka_unit_test(follows_its_policy),
+		cmocka_unit_test(follows_settings),
+		cmocka_unit_test(settings_of_sums),
+		cmocka_unit_test(takes_the_fastest),
+		cmocka_unit_test(two_contexts),
+		cmocka_unit_test(shared_plan),
+		cmocka_unit_test(of_another_context),
+		cmocka_unit_test(loops_and_cells),
+		cmocka_unit_test(runs_in_its_turn),
 	};
 	self_path = argument[0];
 	if (n < 2) return cmocka_run_group_tests(tests, NULL, NULL);

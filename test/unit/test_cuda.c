@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* GPUs through the public interface: every result has the CPU's bits. The driver and NVRTC are those of test/fake, which run kernels
  * on the CPU; this program finds them first. LD_LIBRARY_PATH with the folders of the real ones chooses a GPU. */
 #include "test/kit.h"
@@ -40,7 +41,9 @@ static result run(const char *device, const job *j, int mode)
 	static char data[2][MOST * 8];
 	result r = { 0 };
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = device));
-	tj_fn *f = tj_compile(c, j->body, j->self, TJ_OPTS(tj_compile_opts, .name = "t", .nin = j->nin, .nout = j->nout, .mode = (tj_mode)mode, .dynamic = j->dynamic));
+	tj_fn *f = tj_compile(
+		c, j->body, j->self,
+		TJ_OPTS(tj_compile_opts, .name = "t", .nin = j->nin, .nout = j->nout, .mode = (tj_mode)mode, .dynamic = j->dynamic));
 	for (int turn = 0; turn < 2; turn++) {
 		tj_tensor *in[3] = { TJ_END, TJ_END, TJ_END }, *out[OUTS];
 		for (int i = 0; i < j->nin; i++) {
@@ -75,7 +78,8 @@ static void same(job j)
 		const result got = run("cuda:0", &j, mode);
 		for (int i = 0; i < j.nout; i++) {
 			assert_int_equal(got.bytes[i], want.bytes[i]);
-			if (memcmp(got.byte[i], want.byte[i], got.bytes[i])) fail_msg("output %d of [%lld,%lld] differs", i, (long long)j.dim[0][0], (long long)j.dim[0][1]);
+			if (memcmp(got.byte[i], want.byte[i], got.bytes[i]))
+				fail_msg("output %d of [%lld,%lld] differs", i, (long long)j.dim[0][0], (long long)j.dim[0][1]);
 			free(got.byte[i]);
 		}
 	}
@@ -98,7 +102,8 @@ static void elements(void **s)
 	(void)s;
 	static const tj_dtype types[] = { TJ_F32, TJ_F64, TJ_F16, TJ_BF16 };
 	if (skipped()) return;
-	for (size_t t = 0; t < sizeof types / sizeof *types; t++) same((job){ .body = chain, .nin = 2, .nout = 4, .dtype = types[t], .dim = { { 13, 33, -1 }, { 33, -1 } } });
+	for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+		same((job){ .body = chain, .nin = 2, .nout = 4, .dtype = types[t], .dim = { { 13, 33, -1 }, { 33, -1 } } });
 }
 
 /* Loads that go along another dimension than the stores: through tiles in shared memory. */
@@ -117,7 +122,8 @@ static void tiles(void **s)
 	(void)s;
 	if (skipped()) return;
 	static const tj_dtype types[] = { TJ_F32, TJ_F64, TJ_BF16, TJ_I8 };
-	for (size_t t = 0; t < sizeof types / sizeof *types; t++) same((job){ .body = turned, .nin = 2, .nout = 3, .dtype = types[t], .dim = { { 45, 70, -1 }, { 45, 70, -1 } } });
+	for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+		same((job){ .body = turned, .nin = 2, .nout = 3, .dtype = types[t], .dim = { { 45, 70, -1 }, { 45, 70, -1 } } });
 	same((job){ .body = turned, .nin = 2, .nout = 3, .dtype = TJ_F32, .dim = { { 32, 3, 64 }, { 32, 3, 64 } } });
 	same((job){ .body = turned, .nin = 2, .nout = 3, .dtype = TJ_F32, .dim = { { 100, 33, -1 }, { 100, 33, -1 } }, .dynamic = TJ_DYNAMIC_ON });
 }
@@ -198,9 +204,11 @@ static void rows(void **s)
 	(void)s;
 	static const int64_t lengths[] = { 1, 5, 128, 300, 2049, 5000, 20011 };
 	if (skipped()) return;
-	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = i % 3 ? TJ_F32 : TJ_F64, .dim = { { 3, lengths[i], -1 } } });
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+		same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = i % 3 ? TJ_F32 : TJ_F64, .dim = { { 3, lengths[i], -1 } } });
 	same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 40, 300, -1 } } });
-	for (int64_t n = 3; n < 80; n = n * 4 + 7) same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = n % 5 ? TJ_F32 : TJ_F64, .dim = { { 77, n, -1 } } });
+	for (int64_t n = 3; n < 80; n = n * 4 + 7)
+		same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = n % 5 ? TJ_F32 : TJ_F64, .dim = { { 77, n, -1 } } });
 }
 
 static void columns(void **s)
@@ -208,7 +216,9 @@ static void columns(void **s)
 	(void)s;
 	static const int64_t lengths[] = { 1, 33, 1000, 2100 };
 	if (skipped()) return;
-	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = i % 2 ? TJ_F64 : TJ_F32, .dim = { { lengths[i], 37, -1 } } });
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+		same((job){
+			.body = over_columns, .nin = 1, .nout = 4, .dtype = i % 2 ? TJ_F64 : TJ_F32, .dim = { { lengths[i], 37, -1 } } });
 }
 
 /* The product of a column and a row, summed over its columns: few bytes to read, so no parts pay. */
@@ -225,7 +235,12 @@ static void passes(void **s)
 	if (skipped()) return;
 	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 18001, 3, -1 } } });
 	same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 3001, 21, -1 } } });
-	same((job){ .body = outer_product, .nin = 2, .nout = 1, .dtype = TJ_F64, .dim = { { 4100, 1, -1 }, { 100, -1 } }, .dynamic = TJ_DYNAMIC_ON });
+	same((job){ .body = outer_product,
+	            .nin = 2,
+	            .nout = 1,
+	            .dtype = TJ_F64,
+	            .dim = { { 4100, 1, -1 }, { 100, -1 } },
+	            .dynamic = TJ_DYNAMIC_ON });
 	same((job){ .body = over_rows, .nin = 1, .nout = 4, .dtype = TJ_F64, .dim = { { 1, 140001, -1 } }, .dynamic = TJ_DYNAMIC_ON });
 }
 
@@ -266,8 +281,20 @@ static void tall_sizes(void **s)
 	static const int64_t grows[] = { 7, 900, 5000 };
 	if (skipped()) return;
 	for (size_t i = 0; i < 3; i++) {
-		same((job){ .body = sums_and_searches, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 3300, 5, -1 } }, .dynamic = TJ_DYNAMIC_ON, .grows = grows[i] });
-		same((job){ .body = over_columns, .nin = 1, .nout = 4, .dtype = TJ_F64, .dim = { { 3300, 3, -1 } }, .dynamic = TJ_DYNAMIC_ON, .grows = grows[i] });
+		same((job){ .body = sums_and_searches,
+		            .nin = 1,
+		            .nout = 4,
+		            .dtype = TJ_F32,
+		            .dim = { { 3300, 5, -1 } },
+		            .dynamic = TJ_DYNAMIC_ON,
+		            .grows = grows[i] });
+		same((job){ .body = over_columns,
+		            .nin = 1,
+		            .nout = 4,
+		            .dtype = TJ_F64,
+		            .dim = { { 3300, 3, -1 } },
+		            .dynamic = TJ_DYNAMIC_ON,
+		            .grows = grows[i] });
 	}
 }
 
@@ -290,7 +317,10 @@ static void moved(tj_body *body, int nout, const int64_t *dim, double least, dou
 static void relu_of(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_relu(in[0]); }
 static void softmax_of(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_softmax(in[0], -1); }
 static void column_sum(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_sum(in[0], TJ_AXES(0), false); }
-static void turned_sum(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], tj_slice(in[0], 1, 0, 1, 1)); }
+static void turned_sum(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_add(in[0], tj_slice(in[0], 1, 0, 1, 1));
+}
 
 static void bytes_moved(void **s)
 {
@@ -426,7 +456,8 @@ static void both_widths(void **s)
 	(void)s;
 	static const int64_t lengths[] = { 1, 3, 16, 33, 100, 129, 2000, 5000 };
 	if (skipped()) return;
-	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) same((job){ .body = sums_of_both_widths, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 3, lengths[i], -1 } } });
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+		same((job){ .body = sums_of_both_widths, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 3, lengths[i], -1 } } });
 	same((job){ .body = sums_of_both_widths, .nin = 1, .nout = 4, .dtype = TJ_BF16, .dim = { { 3, 300, -1 } } });
 	same((job){ .body = sums_of_both_widths, .nin = 1, .nout = 4, .dtype = TJ_F32, .dim = { { 3, 300, -1 } }, .dynamic = TJ_DYNAMIC_ON });
 }
@@ -535,9 +566,16 @@ static void evaluated(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(evaluated), cmocka_unit_test(elements), cmocka_unit_test(integers), cmocka_unit_test(rows), cmocka_unit_test(columns), cmocka_unit_test(passes), cmocka_unit_test(tiles), cmocka_unit_test(parts),
-		cmocka_unit_test(tall), cmocka_unit_test(tall_sizes), cmocka_unit_test(bytes_moved),
-		cmocka_unit_test(sizes_as_arguments), cmocka_unit_test(parts_of_rows), cmocka_unit_test(short_rows), cmocka_unit_test(two_contexts), cmocka_unit_test(both_widths), cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault), cmocka_unit_test(texts), cmocka_unit_test(newer_than_nvrtc),
+		cmocka_unit_test(evaluated),      cmocka_unit_test(elements),
+		cmocka_unit_test(integers),       cmocka_unit_test(rows),
+		cmocka_unit_test(columns),        cmocka_unit_test(passes),
+		cmocka_unit_test(tiles),          cmocka_unit_test(parts),
+		cmocka_unit_test(tall),           cmocka_unit_test(tall_sizes),
+		cmocka_unit_test(bytes_moved),    cmocka_unit_test(sizes_as_arguments),
+		cmocka_unit_test(parts_of_rows),  cmocka_unit_test(short_rows),
+		cmocka_unit_test(two_contexts),   cmocka_unit_test(both_widths),
+		cmocka_unit_test(equal_programs), cmocka_unit_test(a_late_fault),
+		cmocka_unit_test(texts),          cmocka_unit_test(newer_than_nvrtc),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

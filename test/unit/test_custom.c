@@ -1,5 +1,6 @@
-/* tj_custom_grad() and tj_grad_hook(): gradients of the user's own, of any order, with several results, and inside and around tj_vmap(); what is
- * refused. */
+/* SPDX-License-Identifier: MIT */
+/* tj_custom_grad() and tj_grad_hook(): gradients of the user's own, of any order, with several results, and inside and around tj_vmap();
+ * what is refused. */
 #include "test/kit.h"
 
 static tj_tensor *total(tj_tensor *t) { return tj_sum(t, TJ_ALL, false); }
@@ -42,7 +43,10 @@ static void through(void **s) { (void)s; EACH(straight, 2, -2, 4) }
 static void forward_only(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(rounded(in[0]), tj_f(3)); }
 static void no_gradient(void **s) { (void)s; EACH(forward_only, 3, -3, 6) }
 
-static void along(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_jvp(tj_square(rounded(in[0])), TJ_LIST(in[0]), TJ_LIST(in[0]), TJ_UNUSED_ERROR); }
+static void along(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_jvp(tj_square(rounded(in[0])), TJ_LIST(in[0]), TJ_LIST(in[0]), TJ_UNUSED_ERROR);
+}
 static void tangents(void **s) { (void)s; EACH(along, 2.5f, 1.5f, 10) }
 
 /* ---- forward has such values, too ---- */
@@ -63,7 +67,10 @@ static tj_tensor *nested_in(tj_tensor *x, tj_body *forward)
 	tj_custom_grad(&y, 1, forward, five, TJ_LIST(x), NULL);
 	return y;
 }
-static void nested_once(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(nested_in(in[0], outer)), TJ_LIST(in[0]), NULL); }
+static void nested_once(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, total(nested_in(in[0], outer)), TJ_LIST(in[0]), NULL);
+}
 static void nested_twice(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *g;
@@ -72,17 +79,30 @@ static void nested_twice(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_grad(out, total(g), TJ_LIST(in[0]), NULL);
 }
 static void slope_value(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = nested_in(in[0], outer_slope); }
-static void slope_gradient(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(nested_in(in[0], outer_slope)), TJ_LIST(in[0]), NULL); }
-static void nested_turn(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = nested_in(in[0], outer), out[1] = nested_in(in[0], outer_slope); }
-static void scanned_nested(tj_tensor **out, tj_tensor *const *in, void *self) /* of ys, 2 round(x), and of the carry in one turn: 5 x each */
+static void slope_gradient(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, total(nested_in(in[0], outer_slope)), TJ_LIST(in[0]), NULL);
+}
+static void nested_turn(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = nested_in(in[0], outer), out[1] = nested_in(in[0], outer_slope);
+}
+/* of ys, 2 round(x), and of the carry in one turn: 5 x each */
+static void scanned_nested(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *h, *ys;
 	(void)self;
 	tj_scan(&h, &ys, 1, nested_turn, TJ_LIST(in[0]), TJ_NONE, NULL, TJ_OPTS(tj_scan_opts, .length = 1));
 	tj_grad(out, tj_add(total(h), total(ys)), TJ_LIST(in[0]), NULL);
 }
-static void one_nested(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, tj_mul(nested_in(in[0], outer), in[0]), TJ_LIST(in[0]), NULL); }
-static void mapped_nested(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_vmap(out, 1, one_nested, TJ_LIST(in[0]), NULL, NULL); }
+static void one_nested(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, tj_mul(nested_in(in[0], outer), in[0]), TJ_LIST(in[0]), NULL);
+}
+static void mapped_nested(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_vmap(out, 1, one_nested, TJ_LIST(in[0]), NULL, NULL);
+}
 static void in_forward(void **s)
 {
 	(void)s;
@@ -96,7 +116,11 @@ static void in_forward(void **s)
 
 /* ---- a rule in terms of its result: higher orders go through the result's own gradient ---- */
 static void cubes(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(tj_square(in[0]), in[0]); }
-static void of_cube(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[2], tj_div(tj_mul(in[1], tj_f(3)), in[0])); } /* 3 y / x */
+/* 3 y / x */
+static void of_cube(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_mul(in[2], tj_div(tj_mul(in[1], tj_f(3)), in[0]));
+}
 static void third_order(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *y, *g;
@@ -149,7 +173,10 @@ static void several(void **s)
 }
 
 /* ---- examples ---- */
-static void sample(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, tj_square(rounded(in[0])), TJ_LIST(in[0]), NULL); }
+static void sample(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, tj_square(rounded(in[0])), TJ_LIST(in[0]), NULL);
+}
 static void inside(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_vmap(out, 1, sample, TJ_LIST(in[0]), NULL, NULL); }
 static void scaled(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_square(rounded(tj_mul(in[0], self))); }
 static void around_body(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -193,7 +220,9 @@ static void mixed(void **s)
 {
 	(void)s;
 	tj_ctx *c = kit_open();
-	tj_tensor *g = tj_call1(tj_compile(c, mixed_body, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .autocast = TJ_BF16)), TJ_LIST(F32(c, 1.25f, -0.75f, 2.5f)));
+	tj_tensor *g =
+		tj_call1(tj_compile(c, mixed_body, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .autocast = TJ_BF16)),
+	                 TJ_LIST(F32(c, 1.25f, -0.75f, 2.5f)));
 	kit_ok(c);
 	assert_int_equal(tj_dtype_of(g), TJ_F32);
 	assert_f32(g, 2.5f, -1.5f, 5);
@@ -241,14 +270,27 @@ static void by_name(void **s)
 {
 	(void)s;
 	static tj_tensor *tenth;
-	static const struct { const char *label; tj_named_hook hook[4]; float l2[2], l1[2], x[2]; } all[] = { /* of x = 1, 2: gradients by h, by the hooked x, by x */
+	static const struct {
+		const char *label;
+		tj_named_hook hook[4];
+		float l2[2], l1[2], x[2];
+	} all[] = {
+		/* of x = 1, 2: gradients by h, by the hooked x, by x */
 		{ "none", { { 0 } }, { 2, 8 }, { 4, 32 }, { 4, 32 } },
-		{ "other names", { { "l", doubles, NULL }, { "l1.inn", doubles, NULL }, { "1.in", doubles, NULL }, { 0 } }, { 2, 8 }, { 4, 32 }, { 4, 32 } },
+		{ "other names",
+		  { { "l", doubles, NULL }, { "l1.inn", doubles, NULL }, { "1.in", doubles, NULL }, { 0 } },
+		  { 2, 8 },
+		  { 4, 32 },
+		  { 4, 32 } },
 		{ "one", { { "l2.in", doubles, NULL }, { 0 } }, { 2, 8 }, { 8, 64 }, { 8, 64 } },
 		{ "first", { { "l1.in", doubles, NULL }, { 0 } }, { 2, 8 }, { 4, 32 }, { 8, 64 } },
 		{ "all", { { "*", doubles, NULL }, { 0 } }, { 2, 8 }, { 8, 64 }, { 16, 128 } },
 		{ "stars", { { "l*.in", doubles, NULL }, { "*1*n*", doubles, NULL }, { 0 } }, { 2, 8 }, { 8, 64 }, { 32, 256 } },
-		{ "in order", { { "l1*", clips, NULL }, { "*1.in", adds_x, &tenth }, { 0 } }, { 2, 8 }, { 4, 32 }, { 2, 2 } }, /* + x / 10, then within 2 */
+		{ "in order",
+		  { { "l1*", clips, NULL }, { "*1.in", adds_x, &tenth }, { 0 } },
+		  { 2, 8 },
+		  { 4, 32 },
+		  { 2, 2 } }, /* + x / 10, then within 2 */
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		for (int way = 0; way < 6; way++) {
@@ -257,7 +299,12 @@ static void by_name(void **s)
 			names n = { .scans = way == 1, .looks = way == 2 || way == 4 };
 			tenth = tj_f(0.1);
 			n.inner[0] = kit_fn(c, "layer", layer, "l1", 1, 1), n.inner[1] = kit_fn(c, "layer", layer, "l2", 1, 1);
-			const tj_compile_opts o = { .size = sizeof o, .name = "named", .nin = 1, .nout = 3, .mode = way == 3 || way == 4 ? TJ_DIRECT : TJ_VERIFY, .grad_hooks = all[i].hook };
+			const tj_compile_opts o = { .size = sizeof o,
+				                    .name = "named",
+				                    .nin = 1,
+				                    .nout = 3,
+				                    .mode = way == 3 || way == 4 ? TJ_DIRECT : TJ_VERIFY,
+				                    .grad_hooks = all[i].hook };
 			tj_fn *f = tj_compile(c, named, &n, &o);
 			for (int k = 0; k < 4; k++) {
 				if (way == 5) {
@@ -265,7 +312,8 @@ static void by_name(void **s)
 					tj_trace_begin(c, &o);
 					named(out, (tj_tensor *[]){ x, TJ_END }, &n);
 					if (tj_trace_end(c, out, 3) != TJ_OK) fail_msg("%s, way %d: %s", all[i].label, way, (tj_check(c), tj_last_error(c)->message));
-				} else if (tj_call(f, out, TJ_LIST(F32(c, 1, 2))) != TJ_OK) fail_msg("%s, way %d: %s", all[i].label, way, (tj_check(c), tj_last_error(c)->message));
+				} else if (tj_call(f, out, TJ_LIST(F32(c, 1, 2))) != TJ_OK)
+					fail_msg("%s, way %d: %s", all[i].label, way, (tj_check(c), tj_last_error(c)->message));
 				kit_ok(c);
 				/* x^8 has more slope, and the name in the scan matches "*" alone */
 				if (way == 1 && i != 6) {
@@ -314,34 +362,59 @@ static void in_a_turn(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_scan(&y, NULL, 0, turn, TJ_LIST(in[0]), TJ_NONE, NULL, TJ_OPTS(tj_scan_opts, .length = 2));
 	tj_grad(out, total(y), TJ_LIST(tj_grad_named("scanned.in")), NULL);
 }
-static void unknown_name(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad_name(in[0], "x"), out[0] = tj_grad_named("X"); }
+static void unknown_name(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad_name(in[0], "x"), out[0] = tj_grad_named("X");
+}
 static void null_name(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_name(in[0], NULL); }
 static void empty_name(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_name(in[0], ""); }
 static void name_of_number(tj_tensor **out, tj_tensor *const *in, void *self) { (void)in, (void)self, out[0] = tj_grad_name(tj_f(1), "x"); }
-static void name_of_ints(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_name(tj_cast(in[0], TJ_I64), "x"); }
-static void hook_of_ints(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_hook(tj_cast(in[0], TJ_I64), clips, NULL); }
-static void hook_of_null(tj_tensor **out, tj_tensor *const *in, void *self) { (void)in, (void)self, out[0] = tj_grad_hook(NULL, clips, NULL); }
+static void name_of_ints(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_grad_name(tj_cast(in[0], TJ_I64), "x");
+}
+static void hook_of_ints(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_grad_hook(tj_cast(in[0], TJ_I64), clips, NULL);
+}
+static void hook_of_null(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)in, (void)self, out[0] = tj_grad_hook(NULL, clips, NULL);
+}
 static void gives_total(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = total(in[0]); }
 static void gives_ints(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(in[0], TJ_I32); }
 static void gives_f64(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(tj_cast(in[0], TJ_F64), tj_f(2)); }
-static void hook_of_total(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_hook(in[0], gives_total, NULL); }
+static void hook_of_total(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_grad_hook(in[0], gives_total, NULL);
+}
 static void hook_to_ints(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_grad_hook(in[0], gives_ints, NULL); }
-static void hook_to_f64(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_grad_hook(in[0], gives_f64, NULL)), TJ_LIST(in[0]), NULL); }
+static void hook_to_f64(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, total(tj_grad_hook(in[0], gives_f64, NULL)), TJ_LIST(in[0]), NULL);
+}
 
 static void names_refused(void **s)
 {
-	static const struct { tj_body *body; tj_status code; const char *op, *message; } cases[] = {
+	static const struct { tj_body *body; tj_status code; const char *op, *message;
+	} cases[] = {
 		{ in_a_turn, TJ_ERR_DEAD, "grad", "is a value of a callback that has returned" },
-		{ unknown_name, TJ_ERR_ARG, "grad_named", "has named no value \"X\"" }, { null_name, TJ_ERR_ARG, "grad_name", "the name is NULL" }, { empty_name, TJ_ERR_ARG, "grad_name", "the name is empty" },
-		{ name_of_number, TJ_ERR_ARG, "grad_name", "is a number" }, { name_of_ints, TJ_ERR_DTYPE, "grad_name", "the operand is of i64" }, { hook_of_ints, TJ_ERR_DTYPE, "grad_hook", "the operand is of i64" },
-		{ hook_of_null, TJ_ERR_ARG, "grad_hook", "operand 0 is NULL" }, { hook_of_total, TJ_ERR_SHAPE, "grad_hook", "but the hook gives f32[]" },
+		{ unknown_name, TJ_ERR_ARG, "grad_named", "has named no value \"X\"" },
+		{ null_name, TJ_ERR_ARG, "grad_name", "the name is NULL" },
+		{ empty_name, TJ_ERR_ARG, "grad_name", "the name is empty" },
+		{ name_of_number, TJ_ERR_ARG, "grad_name", "is a number" },
+		{ name_of_ints, TJ_ERR_DTYPE, "grad_name", "the operand is of i64" },
+		{ hook_of_ints, TJ_ERR_DTYPE, "grad_hook", "the operand is of i64" },
+		{ hook_of_null, TJ_ERR_ARG, "grad_hook", "operand 0 is NULL" },
+		{ hook_of_total, TJ_ERR_SHAPE, "grad_hook", "but the hook gives f32[]" },
 		{ hook_to_ints, TJ_ERR_DTYPE, "grad_hook", "but the hook gives i32[3]" },
 	};
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = kit_open();
 		tj_tensor *out[1];
-		if (tj_call(kit_fn(c, "refused", cases[i].body, NULL, 1, 1), out, TJ_LIST(F32(c, 1, 2, 3))) == TJ_OK) fail_msg("case %zu is not refused", i);
+		if (tj_call(kit_fn(c, "refused", cases[i].body, NULL, 1, 1), out, TJ_LIST(F32(c, 1, 2, 3))) == TJ_OK)
+			fail_msg("case %zu is not refused", i);
 		kit_error(c, cases[i].code, cases[i].message);
 		assert_string_equal(tj_last_error(c)->op, cases[i].op);
 		assert_non_null(strstr(tj_last_error(c)->site, "test_custom.c:"));
@@ -380,10 +453,13 @@ REFUSED(nested, tj_custom_grad(out, 1, rounds, nests, TJ_LIST(in[0]), NULL))
 
 static void refusals(void **s)
 {
-	static const struct { tj_body *body; tj_status code; const char *message; } cases[] = {
-		{ shape, TJ_ERR_SHAPE, "but backward gives f32[]" }, { dtype, TJ_ERR_DTYPE, "backward gives i64[3]" }, { none, TJ_ERR_ARG, "`backward` did not set out[0]" },
-		{ number, TJ_ERR_ARG, "operand 0 is a number" }, { no_backward, TJ_ERR_ARG, "a callback is NULL" }, { no_hook, TJ_ERR_ARG, "the hook is NULL" }, { no_operands, TJ_ERR_ARG, "it has no operands" },
-		{ nested, TJ_ERR_STATE, "`backward` of tj_custom_grad cannot have" } };
+	static const struct { tj_body *body; tj_status code; const char *message;
+	} cases[] = {
+		{ shape, TJ_ERR_SHAPE, "but backward gives f32[]" },   { dtype, TJ_ERR_DTYPE, "backward gives i64[3]" },
+		{ none, TJ_ERR_ARG, "`backward` did not set out[0]" }, { number, TJ_ERR_ARG, "operand 0 is a number" },
+		{ no_backward, TJ_ERR_ARG, "a callback is NULL" },     { no_hook, TJ_ERR_ARG, "the hook is NULL" },
+		{ no_operands, TJ_ERR_ARG, "it has no operands" },     { nested, TJ_ERR_STATE, "`backward` of tj_custom_grad cannot have" }
+	};
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = kit_open();
@@ -409,7 +485,10 @@ static void outside(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(through), cmocka_unit_test(in_forward), cmocka_unit_test(no_gradient), cmocka_unit_test(tangents), cmocka_unit_test(orders), cmocka_unit_test(several), cmocka_unit_test(examples),
-		                                cmocka_unit_test(hooks), cmocka_unit_test(by_name), cmocka_unit_test(names_refused), cmocka_unit_test(mixed), cmocka_unit_test(refusals), cmocka_unit_test(outside) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(through),       cmocka_unit_test(in_forward), cmocka_unit_test(no_gradient),
+		                            cmocka_unit_test(tangents),      cmocka_unit_test(orders),     cmocka_unit_test(several),
+		                            cmocka_unit_test(examples),      cmocka_unit_test(hooks),      cmocka_unit_test(by_name),
+		                            cmocka_unit_test(names_refused), cmocka_unit_test(mixed),      cmocka_unit_test(refusals),
+		                            cmocka_unit_test(outside) };
 	KIT_RUN(tests);
 }

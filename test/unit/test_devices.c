@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tensors on a device that is not the CPU: the mock device of test/mock.h, through the public interface. */
 #include "test/mock.h"
 #include "test/kit.h"
@@ -110,7 +111,9 @@ static void moved_to_the_cpu(void **state)
 	for (int mock = 0; mock < 2; mock++) {
 		int moved = 0;
 		tj_ctx *c = open_on(mock ? "mock:0" : "cpu");
-		tj_fn *f = tj_compile(c, product_body, NULL, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 1, .nout = 1, .on_note = count_moved, .on_note_self = &moved));
+		tj_fn *f = tj_compile(
+			c, product_body, NULL,
+			TJ_OPTS(tj_compile_opts, .name = "product", .nin = 1, .nout = 1, .on_note = count_moved, .on_note_self = &moved));
 		assert_int_equal(tj_read(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(3, 3), a))), y[mock], sizeof y[mock]), TJ_OK);
 		assert_int_equal(moved, mock);
 		char *told = kit_explain(f);
@@ -259,7 +262,9 @@ static void a_moved_argument_recompiles(void **state)
 	tj_ctx *c = open_on("cpu");
 	const tj_device mock = tj_find_device("mock:0");
 	for (int mode = 0; mode < 2; mode++) {
-		tj_fn *f = tj_compile(c, twice, NULL, TJ_OPTS(tj_compile_opts, .name = "twice", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY, .on_recompile = keep_reason, .on_recompile_self = why));
+		tj_fn *f = tj_compile(c, twice, NULL,
+		                      TJ_OPTS(tj_compile_opts, .name = "twice", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY,
+		                              .on_recompile = keep_reason, .on_recompile_self = why));
 		for (int turn = 0; turn < 6; turn++) {
 			tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(4), a), *in[2] = { turn % 2 ? tj_to(x, mock) : x, TJ_END }, *out[1];
 			assert_int_equal(tj_call(f, out, in), TJ_OK);
@@ -332,7 +337,9 @@ static void a_late_fault_commits_nothing(void **state)
 	for (int mode = 0; mode < 2; mode++) {
 		tj_ctx *c = open_on("mock:0");
 		cells s = { tj_param(c, TJ_F32, TJ_SHAPE(2)), tj_param(c, TJ_F32, TJ_SHAPE(2)) };
-		tj_fn *f = tj_compile(c, pick_into, &s, TJ_OPTS(tj_compile_opts, .name = "into", .nin = 2, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&s.cell, &s.other)));
+		tj_fn *f = tj_compile(c, pick_into, &s,
+		                      TJ_OPTS(tj_compile_opts, .name = "into", .nin = 2, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY,
+		                              .state = TJ_VARS(&s.cell, &s.other)));
 		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(4), a), *out[1];
 		for (int turn = 0; turn < 3; turn++)
 			assert_int_equal(tj_call(f, out, TJ_LIST(x, tj_from_data(c, TJ_I64, TJ_SHAPE(2), good))), TJ_OK);
@@ -437,10 +444,12 @@ static void clones(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bits_of_the_cpu),
-		cmocka_unit_test(reshape_of_transposed), cmocka_unit_test(moved_to_the_cpu), cmocka_unit_test(work_is_late), cmocka_unit_test(two_devices), cmocka_unit_test(one_plan), cmocka_unit_test(one_result_of_several),
-		cmocka_unit_test(a_moved_argument_recompiles), cmocka_unit_test(a_fault_comes_late), cmocka_unit_test(a_late_fault_commits_nothing),
-		cmocka_unit_test(control_flow), cmocka_unit_test(clones),
+		cmocka_unit_test(bits_of_the_cpu),       cmocka_unit_test(reshape_of_transposed),
+		cmocka_unit_test(moved_to_the_cpu),      cmocka_unit_test(work_is_late),
+		cmocka_unit_test(two_devices),           cmocka_unit_test(one_plan),
+		cmocka_unit_test(one_result_of_several), cmocka_unit_test(a_moved_argument_recompiles),
+		cmocka_unit_test(a_fault_comes_late),    cmocka_unit_test(a_late_fault_commits_nothing),
+		cmocka_unit_test(control_flow),          cmocka_unit_test(clones),
 	};
 	return cmocka_run_group_tests_name("devices", tests, NULL, NULL);
 }

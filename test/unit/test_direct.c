@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Direct mode: skips the body where that is sound, runs it where it is not; the audit finds undeclared dependences. */
 #include "test/kit.h"
 
@@ -11,9 +12,11 @@ static void keep_reason(void *self, const tj_reason *r)
 	snprintf(reason, sizeof reason, "%s: %s: %s", r->kind, r->site, r->text);
 }
 
-#define DIRECT(c, body, self, nin, nout, ...)                                                                                          \
-	(runs = 0, reason[0] = 0, tj_compile(c, body, self, TJ_OPTS(tj_compile_opts, #body, nin, nout, .mode = TJ_DIRECT, .on_recompile = keep_reason, \
-	                                     .state = TJ_VARS(__VA_ARGS__))))
+#define DIRECT(c, body, self, nin, nout, ...) \
+	(runs = 0, reason[0] = 0, \
+	 tj_compile(c, body, self, \
+	            TJ_OPTS(tj_compile_opts, #body, nin, nout, .mode = TJ_DIRECT, .on_recompile = keep_reason, \
+	                    .state = TJ_VARS(__VA_ARGS__))))
 #define NO_STATE TJ_END_VAR
 
 static uint64_t skipped(tj_fn *f) { return kit_stats(f).direct; }
@@ -330,7 +333,9 @@ static void frozen_content_is_folded(void **s)
 		model m = { kit_param(c, 1), kit_param(c, 3) };
 		runs = 0;
 		reason[0] = 0;
-		tj_fn *f = tj_compile(c, linear, &m, TJ_OPTS(tj_compile_opts, "linear", 1, 1, .mode = (tj_mode)mode, .state = TJ_VARS(&m.b), .freeze = TJ_VARS(&m.w)));
+		tj_fn *f = tj_compile(
+			c, linear, &m,
+			TJ_OPTS(tj_compile_opts, "linear", 1, 1, .mode = (tj_mode)mode, .state = TJ_VARS(&m.b), .freeze = TJ_VARS(&m.w)));
 		tj_tensor *x = F32(c, 1, 2);
 		for (int i = 0; i < 3; i++) assert_f32(tj_call1(f, TJ_LIST(x)), 4, 5);
 		assert_false(mentions(f, "mul")); /* by one */
@@ -352,7 +357,8 @@ static void frozen_content_is_folded(void **s)
 	}
 }
 
-/* A product keeps its frozen weight in panels. Every content of it gives the evaluator's bits, for each size, and all sizes share a copy. */
+/* A product keeps its frozen weight in panels. Every content of it gives the evaluator's bits, for each size, and all sizes share a copy.
+ */
 typedef struct layer { tj_tensor *w; bool turned; } layer;
 static void multiply(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -372,7 +378,9 @@ static void frozen_weights_are_packed(void **s)
 		const bool turned = which & 1;
 		tj_ctx *c = kit_open();
 		layer l = { tj_param(c, TJ_F32, turned ? TJ_SHAPE(N, K) : TJ_SHAPE(K, N)), turned };
-		tj_fn *f = tj_compile(c, multiply, &l, TJ_OPTS(tj_compile_opts, "layer", 1, 1, .mode = which & 2 ? TJ_DIRECT : TJ_VERIFY, .dynamic = TJ_DYNAMIC_OFF, .freeze = TJ_VARS(&l.w)));
+		tj_fn *f = tj_compile(c, multiply, &l,
+		                      TJ_OPTS(tj_compile_opts, "layer", 1, 1, .mode = which & 2 ? TJ_DIRECT : TJ_VERIFY,
+		                              .dynamic = TJ_DYNAMIC_OFF, .freeze = TJ_VARS(&l.w)));
 		fill(x, 40 * K, 7);
 		for (uint32_t content = 0; content < 10; content++) { /* the later ones are not packed any more */
 			fill(w, K * N, content * 12345);
@@ -468,18 +476,33 @@ static void faults_change_nothing(void **s)
 /* ---- what direct mode does not skip, and says so ---- */
 static tj_tensor *kept;
 static void captures(tj_tensor **out, tj_tensor *const *in, void *self) { runs++, out[0] = tj_add(in[0], *(tj_tensor **)self); }
-static void items(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_mul(in[0], tj_f(tj_item(tj_sum(in[0], TJ_ALL, false)))); }
-static void reads(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_mul(in[0], tj_f((double)((const float *)tj_data(in[0]))[0])); }
+static void items(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, runs++, out[0] = tj_mul(in[0], tj_f(tj_item(tj_sum(in[0], TJ_ALL, false))));
+}
+static void reads(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, runs++, out[0] = tj_mul(in[0], tj_f((double)((const float *)tj_data(in[0]))[0]));
+}
 static void makes(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_ctx *c = self;
 	runs++;
 	out[0] = tj_add(in[0], F32(c, 1, 1));
 }
-static void retains(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_add(in[0], in[0]), kept = tj_retain(out[0]); }
-static void escapes(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, kept = tj_escape(in[0]), out[0] = tj_neg(in[0]); }
+static void retains(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, runs++, out[0] = tj_add(in[0], in[0]), kept = tj_retain(out[0]);
+}
+static void escapes(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, runs++, kept = tj_escape(in[0]), out[0] = tj_neg(in[0]);
+}
 static void assigns(tj_tensor **out, tj_tensor *const *in, void *self) { runs++, tj_assign(*(tj_tensor **)self, in[0]), out[0] = in[0]; }
-static void asks(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, runs++, out[0] = tj_item(tj_arg_f(0)) > 1 ? tj_neg(in[0]) : in[0]; }
+static void asks(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, runs++, out[0] = tj_item(tj_arg_f(0)) > 1 ? tj_neg(in[0]) : in[0];
+}
 
 /* A tensor that the body holds itself is a capture, even if the same tensor is passed as the argument. */
 static void capture_is_no_argument(void **s)
@@ -516,7 +539,8 @@ static void unfit(void **s)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		runs = 0;
 		reason[0] = 0;
-		tj_fn *f = tj_compile(c, cases[i].body, cases[i].self, TJ_OPTS(tj_compile_opts, cases[i].name, 1, 1, .mode = TJ_DIRECT, .on_recompile = keep_reason));
+		tj_fn *f = tj_compile(c, cases[i].body, cases[i].self,
+		                      TJ_OPTS(tj_compile_opts, cases[i].name, 1, 1, .mode = TJ_DIRECT, .on_recompile = keep_reason));
 		for (int k = 0; k < 4; k++) {
 			tj_tensor *out;
 			assert_int_equal(tj_call_ex(f, &out, TJ_LIST(F32(c, 2, 3)), TJ_SCALARS(TJ_F(k))), TJ_OK);
@@ -587,14 +611,19 @@ static void returns_cell(tj_tensor **out, tj_tensor *const *in, void *self)
 static void both_modes_agree(void **s)
 {
 	(void)s;
-	static const both cases[] = { { "keeps_the_old", keeps_the_old, 2 }, { "reads_late", reads_late, 2 }, { "asks_often", asks_often, 2 }, { "returns_cell", returns_cell, 2 } };
+	static const both cases[] = { { "keeps_the_old", keeps_the_old, 2 },
+		                      { "reads_late", reads_late, 2 },
+		                      { "asks_often", asks_often, 2 },
+		                      { "returns_cell", returns_cell, 2 } };
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		float got[2][6][2];
 		for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
 			tj_ctx *c = kit_open();
 			cell_a = kit_param(c, 1), cell_b = kit_param(c, 0);
 			inner_fn = kit_fn(c, "inner", gives_a, NULL, 1, 1);
-			tj_fn *f = tj_compile(c, cases[i].body, c, TJ_OPTS(tj_compile_opts, cases[i].name, 1, cases[i].nout, .mode = (tj_mode)mode, .state = TJ_VARS(&cell_a, &cell_b)));
+			tj_fn *f = tj_compile(c, cases[i].body, c,
+			                      TJ_OPTS(tj_compile_opts, cases[i].name, 1, cases[i].nout, .mode = (tj_mode)mode,
+			                              .state = TJ_VARS(&cell_a, &cell_b)));
 			for (int k = 0; k < 6; k++) {
 				tj_tensor *out[2];
 				const float x = (float)(2 + 10 * k);
@@ -720,20 +749,39 @@ static void loops(tj_tensor **out, tj_tensor *const *in, void *self)
 }
 static void swaps(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_sub(in[flag], in[1 - flag]); }
 static void chooses(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], either[flag]); }
-static void derives(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_mul(tj_arg_f(0), tj_f(config.k))); }
+static void derives(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_mul(in[0], tj_mul(tj_arg_f(0), tj_f(config.k)));
+}
 static tj_tensor *total(tj_tensor *t) { return tj_sum(t, TJ_ALL, false); }
-static void by_another(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_mul(in[0], tj_square(in[1]))), TJ_LIST(in[flag]), NULL); }
+static void by_another(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, total(tj_mul(in[0], tj_square(in[1]))), TJ_LIST(in[flag]), NULL);
+}
 static void of_another(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *y[] = { tj_exp(in[0]), tj_square(in[0]) };
 	(void)self;
 	tj_grad(out, y[flag], TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .cotangent = in[1]));
 }
-static void cotangents(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, tj_exp(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .cotangent = in[flag])); }
-static void unused(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_mul(in[0], in[1])), TJ_LIST(in[1]), TJ_OPTS(tj_grad_opts, .unused = flag ? TJ_UNUSED_ZEROS : TJ_UNUSED_ERROR)); }
-static void tangents(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_jvp(tj_exp(in[0]), TJ_LIST(in[0]), TJ_LIST(in[flag]), TJ_UNUSED_ERROR); }
+static void cotangents(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, tj_exp(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .cotangent = in[flag]));
+}
+static void unused(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, total(tj_mul(in[0], in[1])), TJ_LIST(in[1]),
+	                    TJ_OPTS(tj_grad_opts, .unused = flag ? TJ_UNUSED_ZEROS : TJ_UNUSED_ERROR));
+}
+static void tangents(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_jvp(tj_exp(in[0]), TJ_LIST(in[0]), TJ_LIST(in[flag]), TJ_UNUSED_ERROR);
+}
 static void hooked_by(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], flag ? in[1] : in[0]); }
-static void hooks(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_exp(tj_grad_hook(in[0], hooked_by, NULL))), TJ_LIST(in[0]), NULL); }
+static void hooks(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, total(tj_exp(tj_grad_hook(in[0], hooked_by, NULL))), TJ_LIST(in[0]), NULL);
+}
 static void checkpoints(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *y;
@@ -744,11 +792,23 @@ static void checkpoints(tj_tensor **out, tj_tensor *const *in, void *self)
 static void audit_finds_impure_bodies(void **s)
 {
 	(void)s;
-	static const struct { const char *name; tj_body *body; const char *why; } cases[] = {
-		{ "counts", counts, "was 0, is" }, { "scales", scales, "was 2, is 3" }, { "flags", flags, "was exp" }, { "axes", axes, "sum" }, { "loops", loops, "event" },
-		{ "swaps", swaps, "sub" }, { "chooses", chooses, "add" }, { "derives", derives, "computed" },
-		{ "by_another", by_another, "grad" }, { "of_another", of_another, "grad" }, { "cotangents", cotangents, "grad" }, { "unused", unused, "grad" }, { "tangents", tangents, "jvp" },
-		{ "hooks", hooks, "mul" }, { "checkpoints", checkpoints, "was exp" },
+	static const struct { const char *name; tj_body *body; const char *why;
+	} cases[] = {
+		{ "counts", counts, "was 0, is" },
+		{ "scales", scales, "was 2, is 3" },
+		{ "flags", flags, "was exp" },
+		{ "axes", axes, "sum" },
+		{ "loops", loops, "event" },
+		{ "swaps", swaps, "sub" },
+		{ "chooses", chooses, "add" },
+		{ "derives", derives, "computed" },
+		{ "by_another", by_another, "grad" },
+		{ "of_another", of_another, "grad" },
+		{ "cotangents", cotangents, "grad" },
+		{ "unused", unused, "grad" },
+		{ "tangents", tangents, "jvp" },
+		{ "hooks", hooks, "mul" },
+		{ "checkpoints", checkpoints, "was exp" },
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = open_audit(3);
@@ -757,15 +817,17 @@ static void audit_finds_impure_bodies(void **s)
 		config.k = 2;
 		axis = 0;
 		either[0] = tj_param(c, TJ_F32, TJ_SHAPE(2, 2)), either[1] = tj_param(c, TJ_F32, TJ_SHAPE(2, 2));
-		tj_fn *f = tj_compile(c, cases[i].body, NULL, TJ_OPTS(tj_compile_opts, cases[i].name, 2, 1, .mode = TJ_DIRECT, .on_recompile = keep_reason,
-		                                                      .state = TJ_VARS(&either[0], &either[1])));
+		tj_fn *f = tj_compile(c, cases[i].body, NULL,
+		                      TJ_OPTS(tj_compile_opts, cases[i].name, 2, 1, .mode = TJ_DIRECT, .on_recompile = keep_reason,
+		                              .state = TJ_VARS(&either[0], &either[1])));
 		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ((float[]){ 1, 2, 3, 4 })), *y = tj_mul(x, tj_f(3)), *out;
 		for (int k = 0; k < 8; k++) {
 			if (k == 2) flag = 1, config.k = 3, axis = 1;
 			assert_int_equal(tj_call_ex(f, &out, TJ_LIST(x, y), TJ_SCALARS(TJ_F(1))), TJ_OK);
 		}
 		kit_ok(c);
-		if (strncmp(reason, "impure: ", 8) || !strstr(reason, cases[i].why) || !strstr(reason, "test_direct.c:")) fail_msg("%s: \"%s\"", cases[i].name, reason);
+		if (strncmp(reason, "impure: ", 8) || !strstr(reason, cases[i].why) || !strstr(reason, "test_direct.c:"))
+			fail_msg("%s: \"%s\"", cases[i].name, reason);
 		uint64_t before = skipped(f);
 		tj_call_ex(f, &out, TJ_LIST(x, y), TJ_SCALARS(TJ_F(1)));
 		assert_int_equal(skipped(f), before); /* the function stays in verify mode, and the result is right */
@@ -838,15 +900,17 @@ static void audit_finds_them_behind_branches(void **s)
 		reason[0] = 0;
 		counter = flag = 0;
 		either[0] = tj_param(c, TJ_F32, TJ_SHAPE(2, 2)), either[1] = tj_param(c, TJ_F32, TJ_SHAPE(2, 2));
-		tj_fn *f = tj_compile(c, cases[i].body, NULL, TJ_OPTS(tj_compile_opts, cases[i].name, 2, 1, .mode = TJ_DIRECT, .on_recompile = keep_reason,
-		                                                      .state = TJ_VARS(&either[0], &either[1])));
+		tj_fn *f = tj_compile(c, cases[i].body, NULL,
+		                      TJ_OPTS(tj_compile_opts, cases[i].name, 2, 1, .mode = TJ_DIRECT, .on_recompile = keep_reason,
+		                              .state = TJ_VARS(&either[0], &either[1])));
 		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ((float[]){ 1, 2, 3, 4 })), *y = tj_mul(x, tj_f(3)), *out;
 		for (int k = 0; k < 8; k++) {
 			if (k == 2) flag = 1;
 			assert_int_equal(tj_call(f, &out, TJ_LIST(x, y)), TJ_OK);
 		}
 		kit_ok(c);
-		if (strncmp(reason, "impure: ", 8) || !strstr(reason, cases[i].why) || !strstr(reason, "test_direct.c:")) fail_msg("%s: \"%s\"", cases[i].name, reason);
+		if (strncmp(reason, "impure: ", 8) || !strstr(reason, cases[i].why) || !strstr(reason, "test_direct.c:"))
+			fail_msg("%s: \"%s\"", cases[i].name, reason);
 		uint64_t before = skipped(f);
 		tj_call(f, &out, TJ_LIST(x, y));
 		assert_int_equal(skipped(f), before); /* back to verify for good */
@@ -887,8 +951,12 @@ static void asks_twice(tj_tensor **out, tj_tensor *const *in, void *self)
 static void audit_leaves_pure_trees_alone(void **s)
 {
 	(void)s;
-	static const struct { const char *name; tj_body *body; } cases[] = {
-		{ "halves_until", halves_until }, { "draws_on_one_way", draws_on_one_way }, { "assigns_on_one_way", assigns_on_one_way }, { "asks_twice", asks_twice },
+	static const struct { const char *name; tj_body *body;
+	} cases[] = {
+		{ "halves_until", halves_until },
+		{ "draws_on_one_way", draws_on_one_way },
+		{ "assigns_on_one_way", assigns_on_one_way },
+		{ "asks_twice", asks_twice },
 	};
 	float got[2][4][24][2];
 	for (int audit = 0; audit < 2; audit++) {
@@ -916,15 +984,18 @@ static void audit_leaves_pure_trees_alone(void **s)
 static void audit_leaves_pure_ones_alone(void **s)
 {
 	(void)s;
-	static const struct { const char *name; tj_body *body; int nin, nout; } cases[] = {
-		{ "plus_one", plus_one, 1, 1 }, { "scale", scale, 2, 3 }, { "draw", draw, 1, 2 }, { "branchy", branchy, 2, 2 }, { "linear", linear, 1, 1 }, { "step", step, 1, 1 },
+	static const struct { const char *name; tj_body *body; int nin, nout;
+	} cases[] = {
+		{ "plus_one", plus_one, 1, 1 }, { "scale", scale, 2, 3 },   { "draw", draw, 1, 2 },
+		{ "branchy", branchy, 2, 2 },   { "linear", linear, 1, 1 }, { "step", step, 1, 1 },
 	};
 	tj_ctx *c = open_audit(2);
 	model m = { tj_param(c, TJ_F32, TJ_SHAPE(4)), tj_param(c, TJ_F32, TJ_SHAPE(4)) };
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		reason[0] = 0;
-		tj_fn *f = tj_compile(c, cases[i].body, &m, TJ_OPTS(tj_compile_opts, cases[i].name, cases[i].nin, cases[i].nout, .mode = TJ_DIRECT, .on_recompile = keep_reason,
-		                                                    .state = TJ_VARS(&m.w, &m.b)));
+		tj_fn *f = tj_compile(c, cases[i].body, &m,
+		                      TJ_OPTS(tj_compile_opts, cases[i].name, cases[i].nin, cases[i].nout, .mode = TJ_DIRECT,
+		                              .on_recompile = keep_reason, .state = TJ_VARS(&m.w, &m.b)));
 		for (int k = 0; k < 12; k++) {
 			tj_tensor *out[3], *x = F32(c, 1, 2, 3, (float)-k), *y = cases[i].body == branchy ? F32(c, (float)(k & 1)) : tj_f(k);
 			tj_list in = cases[i].nin == 2 ? TJ_LIST(x, y) : TJ_LIST(x);
@@ -993,7 +1064,10 @@ static tj_status compile_wrong(lo_compile *job, rt_err *err)
 }
 
 static void product(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], in[0]); }
-static void slope(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_square(in[0])), TJ_LIST(in[0]), NULL); }
+static void slope(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, total(tj_square(in[0])), TJ_LIST(in[0]), NULL);
+}
 static void audit_finds_wrong_code(void **s)
 {
 	(void)s;
@@ -1007,7 +1081,8 @@ static void audit_finds_wrong_code(void **s)
 		lo_target t = *jit_target(c->engine);
 		t.find = find_wrong;
 		c->engine->target = &t;
-		tj_fn *f = tj_compile(c, mode > 2 ? slope : product, NULL, TJ_OPTS(tj_compile_opts, "product", 1, 1, .mode = mode % 3 == 1 ? TJ_DIRECT : TJ_VERIFY));
+		tj_fn *f = tj_compile(c, mode > 2 ? slope : product, NULL,
+		                      TJ_OPTS(tj_compile_opts, "product", 1, 1, .mode = mode % 3 == 1 ? TJ_DIRECT : TJ_VERIFY));
 		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(7), ((float[]){ 2, 2, 2, 2, 3, 2, 2 })), *y = NULL;
 		for (int i = 0; i < 3 && (mode == 2 || i < 1); i++) y = mode == 2 ? tj_mul(x, x) : tj_call1(f, TJ_LIST(x));
 		assert_true(tj_is_poison(y));
@@ -1043,12 +1118,33 @@ static void clones(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(skips), cmocka_unit_test(each_key_once), cmocka_unit_test(state_is_read_anew), cmocka_unit_test(arguments_do_not_alias),
-		cmocka_unit_test(cells_commit), cmocka_unit_test(numbers_are_run_time_arguments), cmocka_unit_test(random_numbers_go_on),
-		cmocka_unit_test(truth_is_a_tree), cmocka_unit_test(deep_loops_stay_in_verify), cmocka_unit_test(nested_calls), cmocka_unit_test(frozen_content_is_folded), cmocka_unit_test(frozen_weights_are_packed), cmocka_unit_test(large_weights_are_packed),
-		cmocka_unit_test(faults_change_nothing), cmocka_unit_test(capture_is_no_argument), cmocka_unit_test(unfit), cmocka_unit_test(both_modes_agree), cmocka_unit_test(nested_faults),
-		cmocka_unit_test(retained_elsewhere), cmocka_unit_test(failed_calls_draw_nothing), cmocka_unit_test(audit_finds_impure_bodies), cmocka_unit_test(audit_finds_them_behind_branches), cmocka_unit_test(audit_leaves_pure_trees_alone),
-		cmocka_unit_test(audit_leaves_pure_ones_alone), cmocka_unit_test(audit_compares_values), cmocka_unit_test(audit_finds_wrong_code), cmocka_unit_test(clones),
+		cmocka_unit_test(skips),
+		cmocka_unit_test(each_key_once),
+		cmocka_unit_test(state_is_read_anew),
+		cmocka_unit_test(arguments_do_not_alias),
+		cmocka_unit_test(cells_commit),
+		cmocka_unit_test(numbers_are_run_time_arguments),
+		cmocka_unit_test(random_numbers_go_on),
+		cmocka_unit_test(truth_is_a_tree),
+		cmocka_unit_test(deep_loops_stay_in_verify),
+		cmocka_unit_test(nested_calls),
+		cmocka_unit_test(frozen_content_is_folded),
+		cmocka_unit_test(frozen_weights_are_packed),
+		cmocka_unit_test(large_weights_are_packed),
+		cmocka_unit_test(faults_change_nothing),
+		cmocka_unit_test(capture_is_no_argument),
+		cmocka_unit_test(unfit),
+		cmocka_unit_test(both_modes_agree),
+		cmocka_unit_test(nested_faults),
+		cmocka_unit_test(retained_elsewhere),
+		cmocka_unit_test(failed_calls_draw_nothing),
+		cmocka_unit_test(audit_finds_impure_bodies),
+		cmocka_unit_test(audit_finds_them_behind_branches),
+		cmocka_unit_test(audit_leaves_pure_trees_alone),
+		cmocka_unit_test(audit_leaves_pure_ones_alone),
+		cmocka_unit_test(audit_compares_values),
+		cmocka_unit_test(audit_finds_wrong_code),
+		cmocka_unit_test(clones),
 	};
 	KIT_RUN(tests);
 }

@@ -1,5 +1,7 @@
-/* The examples of include/tj.h, which test/doc.awk makes a table of: each runs at once, by the evaluator and compiled, and its values are those of the
- * header. A number of a result is rounded to four digits behind the point. As in PyTorch, [1, 2] is i64, [1., 2.] f32 and [true, false] bool. */
+/* SPDX-License-Identifier: MIT */
+/* The examples of include/tj.h, which test/doc.awk makes a table of: each runs at once, by the evaluator and compiled, and its values are
+ * those of the header. A number of a result is rounded to four digits behind the point. As in PyTorch, [1, 2] is i64, [1., 2.] f32 and
+ * [true, false] bool. */
 #include "test/kit.h"
 
 #include <math.h>

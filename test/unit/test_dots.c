@@ -1,5 +1,6 @@
-/* Products of bytes, mostly with few rows: edges of vectors of r, of columns and of chunks, each layout of both operands, vectors of 512, 256 and
- * 128 bits, compared with a plain loop. Operands end at a page that cannot be accessed. */
+/* SPDX-License-Identifier: MIT */
+/* Products of bytes, mostly with few rows: edges of vectors of r, of columns and of chunks, each layout of both operands, vectors of 512,
+ * 256 and 128 bits, compared with a plain loop. Operands end at a page that cannot be accessed. */
 #include "test/unit/fence.h"
 
 typedef struct shape { int64_t m, k, n; bool a_turned, b_turned, frozen; } shape;
@@ -34,8 +35,10 @@ static void check(const shape *s, const int8_t *a, const int8_t *b, const int32_
 		for (int64_t k = 0; k < s->k; k++)
 			want += (uint32_t)(a[s->a_turned ? k * s->m + row : row * s->k + k] * b[s->b_turned ? column * s->k + k : k * s->n + column]);
 		if (got[i] != (int32_t)want)
-			fail_msg("%lld x %lld x %lld%s%s%s, TJ_CPU=%s, element %lld: %d, not %d", (long long)s->m, (long long)s->k, (long long)s->n, s->a_turned ? ", A turned" : "",
-			         s->b_turned ? ", B turned" : "", s->frozen ? ", frozen" : "", getenv("TJ_CPU") ? getenv("TJ_CPU") : "", (long long)i, got[i], (int32_t)want);
+			fail_msg("%lld x %lld x %lld%s%s%s, TJ_CPU=%s, element %lld: %d, not %d", (long long)s->m, (long long)s->k,
+			         (long long)s->n, s->a_turned ? ", A turned" : "", s->b_turned ? ", B turned" : "",
+			         s->frozen ? ", frozen" : "", getenv("TJ_CPU") ? getenv("TJ_CPU") : "", (long long)i, got[i],
+			         (int32_t)want);
 	}
 }
 
@@ -45,7 +48,8 @@ static void multiply(const shape *s)
 	tj_ctx *c = kit_open();
 	tj_tensor *x = tj_wrap(c, TJ_I8, s->a_turned ? TJ_SHAPE(s->k, s->m) : TJ_SHAPE(s->m, s->k), NULL, a.data, NULL, NULL);
 	job j = { *s, tj_retain(tj_wrap(c, TJ_I8, s->b_turned ? TJ_SHAPE(s->n, s->k) : TJ_SHAPE(s->k, s->n), NULL, b.data, NULL, NULL)) };
-	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "dots", .nin = 2, .nout = 1, .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
+	tj_fn *f = tj_compile(c, body, &j,
+	                      TJ_OPTS(tj_compile_opts, .name = "dots", .nin = 2, .nout = 1, .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
 	tj_tensor *y = tj_call1(f, TJ_LIST(x, j.b));
 	check(s, a.data, b.data, tj_data(y));
 	kit_ok(c);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Each call of the driver and of NVRTC fails once, in a process of its own: the error is clear, what succeeds is right, nothing is left
  * behind, and the CPU goes on. TEST_EACH=1: every call, not only the first two of each function, and those two with every code. */
 #include "test/kit.h"
@@ -7,17 +8,61 @@
 #include <unistd.h>
 
 enum { N = 96, CALLS = 8 /* so many that a graph is made and replayed */, LEFT = 5, ILLEGAL_ADDRESS = 700, LAUNCH_FAILED = 719 };
-/* invalid value, out of memory, not initialized, no device, invalid image, invalid context, invalid handle, not found, ..., out of resources, ..., unknown; of
- * NVRTC other errors have these numbers */
+/* invalid value, out of memory, not initialized, no device, invalid image, invalid context, invalid handle, not found, ..., out of
+ * resources, ..., unknown; of NVRTC other errors have these numbers */
 static const int codes[] = { 999, 2, ILLEGAL_ADDRESS, 1, 3, 100, 200, 201, 400, 500, 701, LAUNCH_FAILED };
 static const char *const functions[] = {
-	"cuGetProcAddress", "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute", "cuGetErrorName", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent",
-	"cuCtxPopCurrent", "cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemHostGetDevicePointer", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
-	"cuMemcpyDtoDAsync", "cuMemsetD8Async", "cuStreamCreate", "cuStreamDestroy", "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate",
-	"cuEventDestroy", "cuEventRecord", "cuEventSynchronize", "cuModuleLoadData", "cuModuleUnload", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel",
-	"cuDriverGetVersion", "cuEventElapsedTime", "cuMemGetInfo", "cuPointerGetAttribute", "cuGraphCreate", "cuGraphAddKernelNode", "cuGraphInstantiateWithFlags",
-	"cuGraphExecKernelNodeSetParams", "cuGraphLaunch", "cuGraphExecDestroy", "cuGraphDestroy",
-	"nvrtcCreateProgram", "nvrtcDestroyProgram", "nvrtcCompileProgram", "nvrtcGetProgramLogSize", "nvrtcGetProgramLog", "nvrtcGetCUBINSize", "nvrtcGetCUBIN", "nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs",
+	"cuGetProcAddress",
+	"cuInit",
+	"cuDeviceGetCount",
+	"cuDeviceGet",
+	"cuDeviceGetAttribute",
+	"cuGetErrorName",
+	"cuDevicePrimaryCtxRetain",
+	"cuCtxPushCurrent",
+	"cuCtxPopCurrent",
+	"cuMemAlloc",
+	"cuMemFree",
+	"cuMemHostAlloc",
+	"cuMemFreeHost",
+	"cuMemHostGetDevicePointer",
+	"cuMemcpyHtoDAsync",
+	"cuMemcpyDtoHAsync",
+	"cuMemcpyDtoDAsync",
+	"cuMemsetD8Async",
+	"cuStreamCreate",
+	"cuStreamDestroy",
+	"cuStreamSynchronize",
+	"cuStreamWaitEvent",
+	"cuEventCreate",
+	"cuEventDestroy",
+	"cuEventRecord",
+	"cuEventSynchronize",
+	"cuModuleLoadData",
+	"cuModuleUnload",
+	"cuModuleGetFunction",
+	"cuFuncSetAttribute",
+	"cuLaunchKernel",
+	"cuDriverGetVersion",
+	"cuEventElapsedTime",
+	"cuMemGetInfo",
+	"cuPointerGetAttribute",
+	"cuGraphCreate",
+	"cuGraphAddKernelNode",
+	"cuGraphInstantiateWithFlags",
+	"cuGraphExecKernelNodeSetParams",
+	"cuGraphLaunch",
+	"cuGraphExecDestroy",
+	"cuGraphDestroy",
+	"nvrtcCreateProgram",
+	"nvrtcDestroyProgram",
+	"nvrtcCompileProgram",
+	"nvrtcGetProgramLogSize",
+	"nvrtcGetProgramLog",
+	"nvrtcGetCUBINSize",
+	"nvrtcGetCUBIN",
+	"nvrtcGetNumSupportedArchs",
+	"nvrtcGetSupportedArchs",
 };
 
 static void (*fake_left)(int left[LEFT]);
@@ -73,7 +118,8 @@ static bool call(tj_ctx *c, tj_fn *f, tj_tensor *cell, float y[3 * N + 1])
 	float x[N];
 	tj_scope *s = tj_push(c);
 	for (int i = 0; i < N; i++) x[i] = (float)(i * 7 % 13) / 4;
-	tj_tensor *out[3] = { NULL }, *in[3] = { tj_from_data(c, TJ_F32, TJ_SHAPE(3, N / 3), x), tj_from_data(c, TJ_I64, TJ_SHAPE(2), pick), TJ_END };
+	tj_tensor *out[3] = { NULL },
+		  *in[3] = { tj_from_data(c, TJ_F32, TJ_SHAPE(3, N / 3), x), tj_from_data(c, TJ_I64, TJ_SHAPE(2), pick), TJ_END };
 	memset(y, 0, (3 * N + 1) * sizeof *y);
 	bool ok = tj_call(f, out, in) == TJ_OK;
 	const size_t bytes[3] = { N * sizeof *y, 2 * N / 3 * sizeof *y, N * sizeof *y };
@@ -109,7 +155,8 @@ static void child(const int *most)
 	if (rounds("cpu", want) != CALLS) fprintf(stderr, "the CPU computes no more\n"), _exit(2);
 	for (int i = 0, calls = 0; i < n; i++) { /* the cell counts calls that succeeded, also when a read after them failed */
 		const int k = (int)got[i][3 * N];
-		if (k <= calls || k > CALLS || memcmp(got[i], want[k - 1], sizeof *got)) fprintf(stderr, "result %d of %d is wrong, the cell is %g\n", i, n, (double)got[i][3 * N]), _exit(2);
+		if (k <= calls || k > CALLS || memcmp(got[i], want[k - 1], sizeof *got))
+			fprintf(stderr, "result %d of %d is wrong, the cell is %g\n", i, n, (double)got[i][3 * N]), _exit(2);
 		calls = k;
 	}
 	fake_left(left);
@@ -146,7 +193,10 @@ static int run(const char *what, const int *most, int *left)
 	return WEXITSTATUS(status);
 }
 
-static bool gives_back(const char *f) { return strstr(f, "Free") || strstr(f, "Destroy") || strstr(f, "Unload") || strstr(f, "Pop") || strstr(f, "Push"); }
+static bool gives_back(const char *f)
+{
+	return strstr(f, "Free") || strstr(f, "Destroy") || strstr(f, "Unload") || strstr(f, "Pop") || strstr(f, "Push");
+}
 
 /* The n-th call of a function fails with this code. */
 static int one(const char *function, int n, int code, const int *left)

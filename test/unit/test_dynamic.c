@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Varying sizes: they share code, give the same values as ops run one by one, and the number of compiles is bounded. */
 #include "test/kit.h"
 
@@ -46,7 +47,8 @@ static void means(int most_rows, int most_cols, int count)
 	uint32_t r = 7;
 	for (int i = 0; i < (llvm() ? count : 50); i++) {
 		tj_scope *sc = tj_push(c);
-		int64_t rows = 2 + (r = r * 1664525 + 1013904223) % (uint32_t)(most_rows - 1), cols = 2 + (r = r * 1664525 + 1013904223) % (uint32_t)(most_cols - 1);
+		int64_t rows = 2 + (r = r * 1664525 + 1013904223) % (uint32_t)(most_rows - 1),
+			cols = 2 + (r = r * 1664525 + 1013904223) % (uint32_t)(most_cols - 1);
 		same_as_eager(c, f, mean_body, NULL, TJ_LIST(FILLED(c, r, rows, cols)));
 		tj_pop(sc);
 	}
@@ -84,8 +86,9 @@ static void batches(void **s)
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .audit = 3));
 	net n = new_net(c);
 	for (int direct = 0; direct < 2; direct++) {
-		tj_fn *f = tj_compile(c, net_body, &n, TJ_OPTS(tj_compile_opts, .name = "net", .nin = 1, .nout = 1, .mode = direct ? TJ_DIRECT : TJ_VERIFY,
-		                                               .state = TJ_VARS(&n.w[0], &n.w[1], &n.w[2], &n.w[3])));
+		tj_fn *f = tj_compile(c, net_body, &n,
+		                      TJ_OPTS(tj_compile_opts, .name = "net", .nin = 1, .nout = 1, .mode = direct ? TJ_DIRECT : TJ_VERIFY,
+		                              .state = TJ_VARS(&n.w[0], &n.w[1], &n.w[2], &n.w[3])));
 		for (int turn = 0; turn < 4; turn++)
 			for (int b = 1; b <= 64; b++) {
 				tj_scope *sc = tj_push(c);
@@ -103,7 +106,8 @@ static void batches(void **s)
 	tj_close(c);
 }
 
-/* ---- layers whose kernel is another one for many rows than for few: it turns, reads panels, or does not transpose columns beforehand ---- */
+/* ---- layers whose kernel is another one for many rows than for few: it turns, reads panels, or does not transpose columns beforehand ----
+ */
 typedef struct layer { tj_tensor *w, *scale; bool transposed, scaled; } layer;
 static void layer_body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -114,8 +118,8 @@ static void layer_body(tj_tensor **out, tj_tensor *const *in, void *self)
 
 typedef struct layer_case { tj_dtype dtype; int64_t k, columns; bool scaled; } layer_case;
 
-/* 2 to 64 rows, 9 if k is long: rising, falling, mixed. The second number, for which code is made that takes it as an argument, is no size of the weight:
- * that coincidence costs a compile. */
+/* 2 to 64 rows, 9 if k is long: rising, falling, mixed. The second number, for which code is made that takes it as an argument, is no size
+ * of the weight: that coincidence costs a compile. */
 static void sweep_rows(tj_ctx *c, const layer_case *x, bool transposed, bool frozen, int order)
 {
 	const int64_t k = x->k;
@@ -123,7 +127,9 @@ static void sweep_rows(tj_ctx *c, const layer_case *x, bool transposed, bool fro
 	tj_tensor *w = transposed ? FILLED(c, 1, x->columns, k) : FILLED(c, 1, k, x->columns);
 	layer l = { tj_retain(tj_cast(w, x->dtype)), tj_retain(FILLED(c, 2, x->columns)), transposed, x->scaled };
 	tj_vars all = TJ_VARS(&l.w, &l.scale);
-	tj_fn *f = tj_compile(c, layer_body, &l, TJ_OPTS(tj_compile_opts, .name = "layer", .nin = 1, .nout = 1, .state = frozen ? NULL : all, .freeze = frozen ? all : NULL));
+	tj_fn *f = tj_compile(c, layer_body, &l,
+	                      TJ_OPTS(tj_compile_opts, .name = "layer", .nin = 1, .nout = 1, .state = frozen ? NULL : all,
+	                              .freeze = frozen ? all : NULL));
 	for (int i = 0; i < most - 1; i++) {
 		const int64_t rows = 2 + (order == 0 ? i : order == 1 ? most - 2 - i : i * 22 % (most - 1));
 		tj_scope *sc = tj_push(c);
@@ -132,7 +138,9 @@ static void sweep_rows(tj_ctx *c, const layer_case *x, bool transposed, bool fro
 	}
 	const tj_stats t = kit_stats(f);
 	if (llvm()) assert_int_equal(t.compiled + t.shared, t.kernels);
-	if (llvm() && t.compiles > 2) fail_msg("%s, %d columns, transposed %d, scaled %d, frozen %d, order %d: %d compiles", tj_dtype_name(x->dtype), (int)x->columns, transposed, x->scaled, frozen, order, (int)t.compiles);
+	if (llvm() && t.compiles > 2)
+		fail_msg("%s, %d columns, transposed %d, scaled %d, frozen %d, order %d: %d compiles", tj_dtype_name(x->dtype),
+		         (int)x->columns, transposed, x->scaled, frozen, order, (int)t.compiles);
 	tj_fn_free(f);
 	tj_release(l.w);
 	tj_release(l.scale);
@@ -141,9 +149,12 @@ static void sweep_rows(tj_ctx *c, const layer_case *x, bool transposed, bool fro
 static void rows_of_layers(void **s)
 {
 	(void)s;
-	static const layer_case x[] = { { TJ_F32, 301, 1, false },  { TJ_F32, 301, 2, false },  { TJ_F32, 301, 5, false },  { TJ_F32, 301, 10, false }, { TJ_F32, 301, 39, false }, { TJ_F32, 9000, 39, false },
-		                            { TJ_F64, 301, 4, false },  { TJ_F64, 301, 20, false }, { TJ_BF16, 301, 4, false }, { TJ_BF16, 301, 33, false }, { TJ_F16, 301, 100, false }, { TJ_I8, 301, 12, false },
-		                            { TJ_I8, 301, 16, false },  { TJ_I8, 301, 40, false },  { TJ_I8, 301, 64, true },   { TJ_F32, 301, 64, true } };
+	static const layer_case x[] = { { TJ_F32, 301, 1, false },   { TJ_F32, 301, 2, false },   { TJ_F32, 301, 5, false },
+		                        { TJ_F32, 301, 10, false },  { TJ_F32, 301, 39, false },  { TJ_F32, 9000, 39, false },
+		                        { TJ_F64, 301, 4, false },   { TJ_F64, 301, 20, false },  { TJ_BF16, 301, 4, false },
+		                        { TJ_BF16, 301, 33, false }, { TJ_F16, 301, 100, false }, { TJ_I8, 301, 12, false },
+		                        { TJ_I8, 301, 16, false },   { TJ_I8, 301, 40, false },   { TJ_I8, 301, 64, true },
+		                        { TJ_F32, 301, 64, true } };
 	tj_ctx *c = kit_open();
 	for (size_t i = 0; i < sizeof x / sizeof *x; i++)
 		for (int way = 0; way < 4; way++) {
@@ -327,8 +338,10 @@ static void from_the_start(void **s)
 	tj_ctx *c = kit_open();
 	net n = new_net(c);
 	for (int named = 0; named < 2; named++) {
-		tj_fn *f = tj_compile(c, net_body, &n, TJ_OPTS(tj_compile_opts, .name = "net", .nin = 1, .nout = 1, .shapes = named ? "x: f32[B,40]; B in 2.." : NULL,
-		                                               .dynamic = named ? TJ_DYNAMIC_AUTO : TJ_DYNAMIC_ON));
+		tj_fn *f = tj_compile(c, net_body, &n,
+		                      TJ_OPTS(tj_compile_opts, .name = "net", .nin = 1, .nout = 1,
+		                              .shapes = named ? "x: f32[B,40]; B in 2.." : NULL,
+		                              .dynamic = named ? TJ_DYNAMIC_AUTO : TJ_DYNAMIC_ON));
 		for (int b = 7; b < 70; b += 3) {
 			tj_scope *sc = tj_push(c);
 			same_as_eager(c, f, net_body, &n, TJ_LIST(FILLED(c, (uint32_t)b, b, 40)));
@@ -353,14 +366,17 @@ static void refused(tj_ctx *c, tj_fn *f, tj_tensor *x, tj_tensor *y, tj_status c
 	assert_int_not_equal(tj_call(f, &out, TJ_LIST(x, y)), TJ_OK);
 	assert_ptr_equal(out, x);
 	kit_error(c, code, part);
-	if (!strstr(tj_last_error(c)->hint, "compiled at test/unit/test_dynamic.c:") || !strstr(tj_last_error(c)->hint, "S%16==0")) fail_msg("no spec in the hint \"%s\"", tj_last_error(c)->hint);
+	if (!strstr(tj_last_error(c)->hint, "compiled at test/unit/test_dynamic.c:") || !strstr(tj_last_error(c)->hint, "S%16==0"))
+		fail_msg("no spec in the hint \"%s\"", tj_last_error(c)->hint);
 }
 
 static void shapes_are_checked(void **s)
 {
 	(void)s;
 	tj_ctx *c = kit_open();
-	tj_fn *f = tj_compile(c, sum_body, NULL, TJ_OPTS(tj_compile_opts, .name = "spec", .nin = 2, .nout = 1, .shapes = "x: f32[B,S], y: f32[B,S]; B in 1..8; S%16==0"));
+	tj_fn *f = tj_compile(
+		c, sum_body, NULL,
+		TJ_OPTS(tj_compile_opts, .name = "spec", .nin = 2, .nout = 1, .shapes = "x: f32[B,S], y: f32[B,S]; B in 1..8; S%16==0"));
 	assert_non_null(f);
 	tj_call1(f, TJ_LIST(FILLED(c, 1, 4, 16), FILLED(c, 1, 4, 16)));
 	tj_call1(f, TJ_LIST(FILLED(c, 1, 8, 32), FILLED(c, 1, 8, 32)));
@@ -373,7 +389,9 @@ static void shapes_are_checked(void **s)
 	refused(c, f, tj_f(1), FILLED(c, 1, 4, 16), TJ_ERR_SHAPE, "argument 0 (x) is a number, not a tensor");
 	tj_call1(f, TJ_LIST(FILLED(c, 1, 4, 16), FILLED(c, 1, 4, 16)));
 	kit_ok(c);
-	f = tj_compile(c, sum_body, NULL, TJ_OPTS(tj_compile_opts, .name = "both", .nin = 2, .nout = 1, .shapes = "x: f32[B,S], y: _; B in 1..8; S%16==0; B in 3..9"));
+	f = tj_compile(c, sum_body, NULL,
+	               TJ_OPTS(tj_compile_opts, .name = "both", .nin = 2, .nout = 1,
+	                       .shapes = "x: f32[B,S], y: _; B in 1..8; S%16==0; B in 3..9"));
 	assert_non_null(f);
 	refused(c, f, FILLED(c, 1, 2, 16), FILLED(c, 1, 2, 16), TJ_ERR_SHAPE, "argument 0 (x): dim 0: B is 2, not in 3..8");
 	refused(c, f, FILLED(c, 1, 9, 16), FILLED(c, 1, 9, 16), TJ_ERR_SHAPE, "argument 0 (x): dim 0: B is 9, not in 3..8");
@@ -384,12 +402,22 @@ static void bad_shapes(void **s)
 {
 	(void)s;
 	static const char *const bad[][2] = {
-		{ "", "no arguments" }, { "x: f32[B", "] is missing" }, { "x: f33[B]", "not a dtype" }, { "x: f32[B], y: f32[B], z: _", "more arguments than .nin" },
-		{ "x: f32[B]; C in 1..2", "a condition on a name that no argument uses" }, { "x: f32[B]; B % 0 == 0", "a divisor must be positive" },
-		{ "x: f32[B]; B 3", "in` or % is missing" }, { "x: f32[B] y", "not understood" }, { "x: f32[,]", "a name is missing" },
-		{ "x: f32[B]; B in 1", ".. is missing" }, { "x: f32[B]; B % 2", "== is missing" }, { "x: f32", "[ is missing" },
-		{ "x: f32[99999999999999999999]", "the number is too large at `99999" }, { "x: f32[B]; B % 8 == 0; B % 3 == 0", "a second % for the same name at ` 3 == 0" },
-		{ "x: f32[B]; B % 8 == 8", "a remainder must be less than its divisor at ` 8" }, { "x: f32[B]; B in 5..4", "the range contains no size at ` 5..4" },
+		{ "", "no arguments" },
+		{ "x: f32[B", "] is missing" },
+		{ "x: f33[B]", "not a dtype" },
+		{ "x: f32[B], y: f32[B], z: _", "more arguments than .nin" },
+		{ "x: f32[B]; C in 1..2", "a condition on a name that no argument uses" },
+		{ "x: f32[B]; B % 0 == 0", "a divisor must be positive" },
+		{ "x: f32[B]; B 3", "in` or % is missing" },
+		{ "x: f32[B] y", "not understood" },
+		{ "x: f32[,]", "a name is missing" },
+		{ "x: f32[B]; B in 1", ".. is missing" },
+		{ "x: f32[B]; B % 2", "== is missing" },
+		{ "x: f32", "[ is missing" },
+		{ "x: f32[99999999999999999999]", "the number is too large at `99999" },
+		{ "x: f32[B]; B % 8 == 0; B % 3 == 0", "a second % for the same name at ` 3 == 0" },
+		{ "x: f32[B]; B % 8 == 8", "a remainder must be less than its divisor at ` 8" },
+		{ "x: f32[B]; B in 5..4", "the range contains no size at ` 5..4" },
 		{ "x: f32[B]; B in 1..4; B in 5..8", "the range contains no size at ` 5..8" },
 	};
 	tj_ctx *c = kit_open();
@@ -419,7 +447,8 @@ static void one_reason_for_a_size(void **s)
 	if (kit_elsewhere()) SKIP("texts name the device");
 	told t = { 0 };
 	tj_ctx *c = kit_open();
-	tj_fn *f = tj_compile(c, mean_body, NULL, TJ_OPTS(tj_compile_opts, .name = "told", .nin = 1, .nout = 1, .on_recompile = tell, .on_recompile_self = &t));
+	tj_fn *f = tj_compile(c, mean_body, NULL,
+	                      TJ_OPTS(tj_compile_opts, .name = "told", .nin = 1, .nout = 1, .on_recompile = tell, .on_recompile_self = &t));
 	for (int n = 4; n < 12; n++) tj_call1(f, TJ_LIST(FILLED(c, 1, 3, n)));
 	kit_ok(c);
 	assert_int_equal(t.n, 1);
@@ -465,8 +494,9 @@ static void static_argument(void **s)
 	(void)s;
 	told t = { 0 };
 	tj_ctx *c = kit_open();
-	tj_fn *f = tj_compile(c, sum_body, NULL, TJ_OPTS(tj_compile_opts, .name = "part", .nin = 2, .nout = 1, .shapes = "x: [N,4], y: static", .on_recompile = tell,
-	                                                 .on_recompile_self = &t));
+	tj_fn *f = tj_compile(c, sum_body, NULL,
+	                      TJ_OPTS(tj_compile_opts, .name = "part", .nin = 2, .nout = 1, .shapes = "x: [N,4], y: static",
+	                              .on_recompile = tell, .on_recompile_self = &t));
 	for (int n = 2; n < 9; n++) tj_call1(f, TJ_LIST(FILLED(c, 1, n, 4), FILLED(c, 1, 3, 4)));
 	assert_int_equal(t.n, 0);
 	tj_call1(f, TJ_LIST(FILLED(c, 1, 2, 4), FILLED(c, 1, 5, 4)));
@@ -490,8 +520,9 @@ static void audit_finds_a_size_of_the_clock(void **s)
 	(void)s;
 	told t = { 0 };
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .audit = 3));
-	tj_fn *f = tj_compile(c, time_body, NULL, TJ_OPTS(tj_compile_opts, .name = "clock", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .on_recompile = tell,
-	                                                  .on_recompile_self = &t));
+	tj_fn *f = tj_compile(c, time_body, NULL,
+	                      TJ_OPTS(tj_compile_opts, .name = "clock", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .on_recompile = tell,
+	                              .on_recompile_self = &t));
 	when = 2;
 	for (int i = 0; i < 12; i++)
 		for (int n = 5; n < 8; n++) tj_call1(f, TJ_LIST(FILLED(c, 1, n)));
@@ -627,7 +658,8 @@ static void parts_share_code(void **s)
 				if (memcmp(tj_data(got), tj_data(want), bytes)) fail_msg("kind %d, axis %d: differs, first %g", kind, axis, (double)first);
 			}
 			tj_stats n = kit_stats(f);
-			if (llvm() && (n.compiled > 4 || (kind != MANY_NUMBERS && n.kernels < PARTS))) fail_msg("kind %d, axis %d: %d kernels, code for %d", kind, axis, (int)n.kernels, (int)n.compiled);
+			if (llvm() && (n.compiled > 4 || (kind != MANY_NUMBERS && n.kernels < PARTS)))
+				fail_msg("kind %d, axis %d: %d kernels, code for %d", kind, axis, (int)n.kernels, (int)n.compiled);
 			tj_close(c);
 		}
 }
@@ -635,10 +667,24 @@ static void parts_share_code(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parts_share_code), cmocka_unit_test(mean_of_any_length), cmocka_unit_test(batches), cmocka_unit_test(rows_of_layers), cmocka_unit_test(block_of_any_length), cmocka_unit_test(zeros_and_ones),
-		cmocka_unit_test(loop_over_a_size), cmocka_unit_test(branch_on_a_size), cmocka_unit_test(control_flow_of_any_size), cmocka_unit_test(from_the_start), cmocka_unit_test(shapes_are_checked),
-		cmocka_unit_test(bad_shapes), cmocka_unit_test(one_reason_for_a_size), cmocka_unit_test(symbols_are_shown), cmocka_unit_test(static_argument), cmocka_unit_test(audit_finds_a_size_of_the_clock),
-		cmocka_unit_test(threads_share_sizes), cmocka_unit_test(sizes_are_evicted),
+		cmocka_unit_test(parts_share_code),
+		cmocka_unit_test(mean_of_any_length),
+		cmocka_unit_test(batches),
+		cmocka_unit_test(rows_of_layers),
+		cmocka_unit_test(block_of_any_length),
+		cmocka_unit_test(zeros_and_ones),
+		cmocka_unit_test(loop_over_a_size),
+		cmocka_unit_test(branch_on_a_size),
+		cmocka_unit_test(control_flow_of_any_size),
+		cmocka_unit_test(from_the_start),
+		cmocka_unit_test(shapes_are_checked),
+		cmocka_unit_test(bad_shapes),
+		cmocka_unit_test(one_reason_for_a_size),
+		cmocka_unit_test(symbols_are_shown),
+		cmocka_unit_test(static_argument),
+		cmocka_unit_test(audit_finds_a_size_of_the_clock),
+		cmocka_unit_test(threads_share_sizes),
+		cmocka_unit_test(sizes_are_evicted),
 	};
 	KIT_RUN(tests);
 }

@@ -1,5 +1,6 @@
-/* Gradients through values of earlier segments. Each program is written once; one function reads values between its ops, and the other does not.
- * Both give the same bits, in both modes, call after call. */
+/* SPDX-License-Identifier: MIT */
+/* Gradients through values of earlier segments. Each program is written once; one function reads values between its ops, and the other does
+ * not. Both give the same bits, in both modes, call after call. */
 #include "test/kit.h"
 
 static tj_tensor *total(tj_tensor *t) { return tj_sum(t, TJ_ALL, false); }
@@ -234,7 +235,10 @@ static void run(program *p, int mode, const char *numerics, float result[][MOST]
 	float v[2][4] = { { 0.5f, -1, 0.25f, 1.5f }, { 0.75f, 0.5f, -0.5f, 1 } };
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .audit = mode + 1));
 	tj_tensor *cell = p->cell = tj_param(c, TJ_F32, TJ_SHAPE(4));
-	tj_fn *f = tj_compile(c, p->body, p, TJ_OPTS(tj_compile_opts, .name = "program", .nin = p->nin, .nout = p->nout, .mode = mode ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&p->cell), .autocast = numerics ? TJ_BF16 : 0));
+	tj_fn *f =
+		tj_compile(c, p->body, p,
+	                   TJ_OPTS(tj_compile_opts, .name = "program", .nin = p->nin, .nout = p->nout, .mode = mode ? TJ_DIRECT : TJ_VERIFY,
+	                           .state = TJ_VARS(&p->cell), .autocast = numerics ? TJ_BF16 : 0));
 	tj_write(cell, v[0], sizeof v[0]);
 	for (int i = 0; i < CALLS; i++) {
 		tj_tensor *out[MOST];
@@ -251,8 +255,12 @@ static void run(program *p, int mode, const char *numerics, float result[][MOST]
 
 static void both_ways(void **s)
 {
-	static const program all[] = { { chain, 2, 2, 0, NULL }, { loss, 2, 3, 0, NULL }, { on_the_way, 2, 4, 0, NULL }, { second, 2, 5, 0, NULL }, { twice, 2, 4, 0, NULL }, { behind, 2, 3, 0, NULL }, { ops, 2, 3, 0, NULL }, { drawn, 2, 2, 0, NULL },
-		                           { flow, 2, 3, 0, NULL }, { marks, 2, 2, 0, NULL }, { stopped, 2, 2, 0, NULL }, { along, 2, 1, 0, NULL }, { versions, 2, 4, 0, NULL }, { descent, 2, 2, 0, NULL }, { scopes, 2, 2, 0, NULL }, { calls, 2, 2, 0, NULL }, { selects, 2, 4, 0, NULL } };
+	static const program all[] = { { chain, 2, 2, 0, NULL },    { loss, 2, 3, 0, NULL },    { on_the_way, 2, 4, 0, NULL },
+		                       { second, 2, 5, 0, NULL },   { twice, 2, 4, 0, NULL },   { behind, 2, 3, 0, NULL },
+		                       { ops, 2, 3, 0, NULL },      { drawn, 2, 2, 0, NULL },   { flow, 2, 3, 0, NULL },
+		                       { marks, 2, 2, 0, NULL },    { stopped, 2, 2, 0, NULL }, { along, 2, 1, 0, NULL },
+		                       { versions, 2, 4, 0, NULL }, { descent, 2, 2, 0, NULL }, { scopes, 2, 2, 0, NULL },
+		                       { calls, 2, 2, 0, NULL },    { selects, 2, 4, 0, NULL } };
 	(void)s;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		for (int way = 0; way < 6; way++) {
@@ -267,7 +275,9 @@ static void both_ways(void **s)
 			run(&p, way / 2 % 2, numerics, got);
 			for (int call = 0; call < CALLS; call++)
 				for (int k = 0; k < p.nout; k++)
-					if (memcmp(want[call][k], got[call][k], sizeof want[call][k])) fail_msg("program %zu, way %d, call %d, result %d: %g is not %g", i, way, call, k, (double)got[call][k][0], (double)want[call][k][0]);
+					if (memcmp(want[call][k], got[call][k], sizeof want[call][k]))
+						fail_msg("program %zu, way %d, call %d, result %d: %g is not %g", i, way, call, k,
+						         (double)got[call][k][0], (double)want[call][k][0]);
 		}
 }
 
@@ -345,7 +355,8 @@ static void trained(void **s)
 		tj_tensor *w = tj_param(c, TJ_F32, TJ_SHAPE(2)), *out[1];
 		tj_write(w, ((float[]){ 0.5f, -1 }), 8);
 		tj_fn *f = kit_fn(c, "trains", trains, w, 1, 1);
-		for (int k = 0; k < (once ? 1 : 40); k++) assert_int_equal(tj_call_ex(f, out, TJ_LIST(F32(c, 1, 2)), TJ_SCALARS(TJ_I(once ? 40 : 1))), TJ_OK);
+		for (int k = 0; k < (once ? 1 : 40); k++)
+			assert_int_equal(tj_call_ex(f, out, TJ_LIST(F32(c, 1, 2)), TJ_SCALARS(TJ_I(once ? 40 : 1))), TJ_OK);
 		kit_ok(c);
 		memcpy(once ? at_once : by_turn, tj_data(out[0]), 8);
 		plans[once] = kit_stats(f).plans;
@@ -498,23 +509,32 @@ static void equal_tensors(void **s)
 {
 	(void)s;
 	tj_ctx *c = kit_open();
-	for (int scan = 0; scan < 2; scan++) assert_f32(tj_call1(kit_fn(c, "equal", equal_in_a_callback, scan ? c : NULL, 1, 1), TJ_LIST(F32(c, 3, 1))), 12, 4);
+	for (int scan = 0; scan < 2; scan++)
+		assert_f32(tj_call1(kit_fn(c, "equal", equal_in_a_callback, scan ? c : NULL, 1, 1), TJ_LIST(F32(c, 3, 1))), 12, 4);
 	kit_ok(c);
 	tj_close(c);
 }
 
 static void refusals(void **s)
 {
-	static const struct { tj_body *body; tj_status code; const char *message; } all[] = {
-		{ assigned, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" }, { assigned_later, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" }, { assigned_twice, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" },
-		{ unused, TJ_ERR_ARG, "does not depend on tensor 1" }, { long_loop, TJ_ERR_STATE, "were released" }, { met_once, TJ_ERR_STATE, "which has no gradient" },
-		{ met_before, TJ_ERR_STATE, "which has no gradient" }, { met_argument, TJ_ERR_STATE, "which has no gradient" },
+	static const struct { tj_body *body; tj_status code; const char *message;
+	} all[] = {
+		{ assigned, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" },
+		{ assigned_later, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" },
+		{ assigned_twice, TJ_ERR_STATE, "then assigned at test/unit/test_earlier.c:" },
+		{ unused, TJ_ERR_ARG, "does not depend on tensor 1" },
+		{ long_loop, TJ_ERR_STATE, "were released" },
+		{ met_once, TJ_ERR_STATE, "which has no gradient" },
+		{ met_before, TJ_ERR_STATE, "which has no gradient" },
+		{ met_argument, TJ_ERR_STATE, "which has no gradient" },
 	};
 	(void)s;
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		tj_ctx *c = kit_open();
 		tj_tensor *out[2];
-		if (tj_call(kit_fn(c, "refused", all[i].body, tj_param(c, TJ_F32, TJ_SHAPE(2)), 1, 2 - (all[i].body != unused)), out, TJ_LIST(F32(c, 1, 2))) == TJ_OK) fail_msg("case %zu is not refused", i);
+		if (tj_call(kit_fn(c, "refused", all[i].body, tj_param(c, TJ_F32, TJ_SHAPE(2)), 1, 2 - (all[i].body != unused)), out,
+		            TJ_LIST(F32(c, 1, 2))) == TJ_OK)
+			fail_msg("case %zu is not refused", i);
 		kit_error(c, all[i].code, all[i].message);
 		tj_close(c);
 	}
@@ -546,6 +566,8 @@ static void past_sizes(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(both_ways), cmocka_unit_test(loops), cmocka_unit_test(trained), cmocka_unit_test(alike), cmocka_unit_test(equal_tensors), cmocka_unit_test(refusals), cmocka_unit_test(far), cmocka_unit_test(past_sizes) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(both_ways), cmocka_unit_test(loops),         cmocka_unit_test(trained),
+		                            cmocka_unit_test(alike),     cmocka_unit_test(equal_tensors), cmocka_unit_test(refusals),
+		                            cmocka_unit_test(far),       cmocka_unit_test(past_sizes) };
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A product on a GPU, with a bias and an activation, as one call of cuBLASLt. The libraries are those of test/fake, as in test_cublas.c. */
 #include "test/unit/products.h"
 
@@ -60,7 +61,12 @@ static void forms(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static job of_form(form *f, tj_dtype t)
 {
-	return (job){ .body = forms, .self = f, .nin = 3, .nout = *f == IS_OUTPUT || *f == FACTOR ? 2 : 1, .dtype = t, .dim = { { 4, 6, 8, -1 }, { 4, 8, 6, -1 }, { 16, -1 } } };
+	return (job){ .body = forms,
+		      .self = f,
+		      .nin = 3,
+		      .nout = *f == IS_OUTPUT || *f == FACTOR ? 2 : 1,
+		      .dtype = t,
+		      .dim = { { 4, 6, 8, -1 }, { 4, 8, 6, -1 }, { 16, -1 } } };
 }
 
 /* Calls of the library with an epilogue when the job runs once. */
@@ -107,8 +113,8 @@ static void as_apart(void **s)
 	}
 }
 
-/* A strict product has the same bits, whether one call adds the bias or the product is needed, too: the algorithm is the same. So audit, which
- * asks for the products, finds no difference. Sums over 600 elements, which the fake would split in the one case only. */
+/* A strict product has the same bits, whether one call adds the bias or the product is needed, too: the algorithm is the same. So audit,
+ * which asks for the products, finds no difference. Sums over 600 elements, which the fake would split in the one case only. */
 static void alone(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(tj_matmul(in[0], in[1]), in[2]); }
 static void beside(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -124,7 +130,12 @@ static void same_product(void **s)
 	(void)s;
 	NEED_GPU();
 	for (int t = 0; t < 2; t++) {
-		job j = { .body = alone, .nin = 3, .nout = 1, .dtype = types[t], .dim = { { 6, 600, -1 }, { 600, 8, -1 }, { 8, -1 } }, .fractions = true };
+		job j = { .body = alone,
+			  .nin = 3,
+			  .nout = 1,
+			  .dtype = types[t],
+			  .dim = { { 6, 600, -1 }, { 600, 8, -1 }, { 8, -1 } },
+			  .fractions = true };
 		result *one = on("cuda:0", &j, 2), *two;
 		if (counter("fake_cublaslt_epilogue")) assert_int_equal(*counter("fake_cublaslt_epilogue"), 4);
 		j.body = beside;
@@ -163,10 +174,19 @@ static void layer(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static job of_act(act *a, tj_dtype t, tj_numerics n, int rows)
 {
-	return (job){ .body = layer, .self = a, .nin = 3, .nout = 1, .dtype = t, .dim = { { rows, 9, -1 }, { 9, 12, -1 }, { 12, -1 } }, .numerics = n };
+	return (job){ .body = layer,
+		      .self = a,
+		      .nin = 3,
+		      .nout = 1,
+		      .dtype = t,
+		      .dim = { { rows, 9, -1 }, { 9, 12, -1 }, { 12, -1 } },
+		      .numerics = n };
 }
 
-static const struct { tj_dtype t; double eps; } floats[] = { { TJ_F32, 0x1p-23 }, { TJ_F64, 0x1p-52 }, { TJ_F16, 0x1p-10 }, { TJ_BF16, 0x1p-7 } };
+static const struct {
+	tj_dtype t;
+	double eps;
+} floats[] = { { TJ_F32, 0x1p-23 }, { TJ_F64, 0x1p-52 }, { TJ_F16, 0x1p-10 }, { TJ_BF16, 0x1p-7 } };
 enum { FLOATS = sizeof floats / sizeof *floats };
 
 /* a and b differ by the roundings of a few ops. */
@@ -189,7 +209,8 @@ static void fast(void **s)
 		for (act a = 0; a < ACTS; a++) {
 			const job j = of_act(&a, floats[t].t, TJ_FAST, 7);
 			result *want = on("cpu", &j, 1), *got = on("cuda:0", &j, 6);
-			near(floats[t].t, counter("fake_cublaslt_epilogue") ? floats[t].eps : fmax(floats[t].eps, 0x1p-10), got, want); /* a GPU may approximate tanh */
+			near(floats[t].t, counter("fake_cublaslt_epilogue") ? floats[t].eps : fmax(floats[t].eps, 0x1p-10), got,
+			     want); /* a GPU may approximate tanh */
 			if (counter("fake_cublaslt_epilogue")) assert_int_equal(*counter("fake_cublaslt_epilogue"), bits[a]);
 			free(want);
 			free(got);
@@ -205,7 +226,9 @@ static void strict(void **s)
 		for (act a = 0; a < ACTS; a++) {
 			const job j = of_act(&a, floats[t].t, TJ_STRICT, 7);
 			same(j);
-			if (counter("fake_cublaslt_epilogue")) assert_int_equal(*counter("fake_cublaslt_epilogue"), a == BIAS && tj_dtype_size(floats[t].t) > 2 ? 4 : DEFAULT);
+			if (counter("fake_cublaslt_epilogue"))
+				assert_int_equal(*counter("fake_cublaslt_epilogue"),
+				                 a == BIAS && tj_dtype_size(floats[t].t) > 2 ? 4 : DEFAULT);
 		}
 }
 
@@ -222,7 +245,9 @@ static void relu_part(tj_tensor **out, tj_tensor *const *in, void *self) { (void
 
 static tj_fn *part(tj_ctx *c, tj_body *body, int nin, bool is_fast)
 {
-	return tj_compile(c, body, NULL, TJ_OPTS(tj_compile_opts, .name = is_fast ? "fast" : "strict", .nin = nin, .nout = 1, .numerics = is_fast ? TJ_FAST : TJ_STRICT));
+	return tj_compile(c, body, NULL,
+	                  TJ_OPTS(tj_compile_opts, .name = is_fast ? "fast" : "strict", .nin = nin, .nout = 1,
+	                          .numerics = is_fast ? TJ_FAST : TJ_STRICT));
 }
 
 static void by_op(void **s)
@@ -247,7 +272,10 @@ static void by_op(void **s)
 /* ---- the library refuses ---- */
 static void refused(void **s)
 {
-	static const struct { const char *how, *told; } ways[] = { { "refused", "has no algorithm for it: CUBLAS_STATUS_NOT_SUPPORTED" }, { "late", "refuses the algorithm that it ranks first" } };
+	static const struct {
+		const char *how, *told;
+	} ways[] = { { "refused", "has no algorithm for it: CUBLAS_STATUS_NOT_SUPPORTED" },
+		     { "late", "refuses the algorithm that it ranks first" } };
 	static result got;
 	(void)s;
 	NEED_GPU();
@@ -334,7 +362,8 @@ static void fails(void **s)
 	tj_fn *f = tj_compile(c, layer, &a, TJ_OPTS(tj_compile_opts, .name = "l", .nin = 3, .nout = 1, .numerics = TJ_FAST));
 	run(c, f, &j, &r);
 	setenv("FAKE_CUBLASLT_FAIL", "cublasLtMatmul:13", 1);
-	tj_tensor *out[1], *in[] = { tj_full(TJ_F32, TJ_SHAPE(7, 9), tj_f(0)), tj_full(TJ_F32, TJ_SHAPE(9, 12), tj_f(0)), tj_from_data(c, TJ_F32, TJ_SHAPE(12), x), TJ_END };
+	tj_tensor *out[1], *in[] = { tj_full(TJ_F32, TJ_SHAPE(7, 9), tj_f(0)), tj_full(TJ_F32, TJ_SHAPE(9, 12), tj_f(0)),
+		                     tj_from_data(c, TJ_F32, TJ_SHAPE(12), x), TJ_END };
 	assert_int_equal(tj_call(f, out, in), TJ_ERR_DEVICE);
 	unsetenv("FAKE_CUBLASLT_FAIL");
 	kit_error(c, TJ_ERR_DEVICE, "CUBLAS_STATUS_EXECUTION_FAILED (13)");
@@ -355,7 +384,8 @@ static void explains(act a, tj_dtype t, tj_numerics n, const char *part)
 	for (int i = 0; i < 3; i++) run(c, f, &j, &r);
 	char *text = kit_explain(f), *plan = kit_dump(f, TJ_DUMP_PLAN);
 	if (!strstr(text, part)) fail_msg("\"%s\" is not in %s", part, text);
-	if (n == TJ_FAST && (!strstr(plan, "plan: 1 steps") || !strstr(plan, "cublasLtMatmul, bias, gelu") || !strstr(plan, "measured="))) fail_msg("%s", plan);
+	if (n == TJ_FAST && (!strstr(plan, "plan: 1 steps") || !strstr(plan, "cublasLtMatmul, bias, gelu") || !strstr(plan, "measured=")))
+		fail_msg("%s", plan);
 	free(text);
 	free(plan);
 	tj_close(c);
@@ -375,7 +405,12 @@ static void is_explained(void **s)
 
 static void other_reasons(void **s)
 {
-	static const struct { form f; const char *told; } told[] = { { UNALIGNED, "its address to be a multiple of 16" }, { FACTOR, "the product is needed without it, too" }, { IS_OUTPUT, "the product is needed without it, too" } };
+	static const struct {
+		form f;
+		const char *told;
+	} told[] = { { UNALIGNED, "its address to be a multiple of 16" },
+		     { FACTOR, "the product is needed without it, too" },
+		     { IS_OUTPUT, "the product is needed without it, too" } };
 	static result r;
 	(void)s;
 	NEED_GPU();
@@ -404,7 +439,9 @@ static void switched_off(void **s)
 	const atomic_int *last = counter("fake_cublaslt_epilogue");
 	const job j = of_act(&a, TJ_BF16, TJ_FAST, 6);
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
-	tj_fn *f = tj_compile(c, layer, &a, TJ_OPTS(tj_compile_opts, .name = "l", .nin = 3, .nout = 1, .numerics = TJ_FAST, .on_recompile = note, .on_recompile_self = why));
+	tj_fn *f = tj_compile(c, layer, &a,
+	                      TJ_OPTS(tj_compile_opts, .name = "l", .nin = 3, .nout = 1, .numerics = TJ_FAST, .on_recompile = note,
+	                              .on_recompile_self = why));
 	for (int turn = 0; turn < 2; turn++) {
 		tj_set_settings(c, NULL);
 		run(c, f, &j, &r);
@@ -561,7 +598,9 @@ static void loops_and_cells(void **s)
 		tj_write(weight, y[gpu], sizeof y[gpu]);
 		tj_write(offset, y[gpu], sizeof(float[W]));
 		tj_fn *f = tj_compile(c, loop_body, NULL, TJ_OPTS(tj_compile_opts, .name = "loop", .nin = 1, .nout = 1));
-		for (int i = 0; i < 2; i++) assert_int_equal(tj_read(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(W, W), x))), y[gpu], sizeof y[gpu]), TJ_OK);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(tj_read(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(W, W), x))), y[gpu], sizeof y[gpu]),
+			                 TJ_OK);
 		assert_int_equal(tj_read(weight, held[gpu], sizeof held[gpu]), TJ_OK);
 		kit_ok(c);
 		tj_close(c);
@@ -585,7 +624,13 @@ static void between_kernels(void **s)
 	(void)s;
 	NEED_GPU();
 	for (int numerics = TJ_STRICT; numerics <= TJ_FAST; numerics++) {
-		const job j = { .body = network, .nin = 3, .nout = 2, .dtype = TJ_F32, .dim = { { 5, 8, -1 }, { 8, 8, -1 }, { 8, -1 } }, .mode = TJ_DIRECT, .numerics = (tj_numerics)numerics };
+		const job j = { .body = network,
+			        .nin = 3,
+			        .nout = 2,
+			        .dtype = TJ_F32,
+			        .dim = { { 5, 8, -1 }, { 8, 8, -1 }, { 8, -1 } },
+			        .mode = TJ_DIRECT,
+			        .numerics = (tj_numerics)numerics };
 		result *want = on("cpu", &j, 1), *got = on("cuda:0", &j, 8);
 		for (int i = 0; i < 2; i++) assert_memory_equal(got->byte[i], want->byte[i], want->bytes[i]); /* sums of small whole numbers */
 		free(want);
@@ -631,9 +676,16 @@ static void each_allocation(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bias_only), cmocka_unit_test(as_apart), cmocka_unit_test(same_product), cmocka_unit_test(fast), cmocka_unit_test(strict), cmocka_unit_test(by_op), cmocka_unit_test(refused),
-		cmocka_unit_test(check_refused), cmocka_unit_test(after_the_cpu), cmocka_unit_test(fails), cmocka_unit_test(is_explained), cmocka_unit_test(other_reasons), cmocka_unit_test(switched_off), cmocka_unit_test(takes_the_faster), cmocka_unit_test(own_bias),
-		cmocka_unit_test(any_number_of_rows), cmocka_unit_test(without_elements), cmocka_unit_test(loops_and_cells), cmocka_unit_test(between_kernels), cmocka_unit_test(each_allocation),
+		cmocka_unit_test(bias_only),        cmocka_unit_test(as_apart),
+		cmocka_unit_test(same_product),     cmocka_unit_test(fast),
+		cmocka_unit_test(strict),           cmocka_unit_test(by_op),
+		cmocka_unit_test(refused),          cmocka_unit_test(check_refused),
+		cmocka_unit_test(after_the_cpu),    cmocka_unit_test(fails),
+		cmocka_unit_test(is_explained),     cmocka_unit_test(other_reasons),
+		cmocka_unit_test(switched_off),     cmocka_unit_test(takes_the_faster),
+		cmocka_unit_test(own_bias),         cmocka_unit_test(any_number_of_rows),
+		cmocka_unit_test(without_elements), cmocka_unit_test(loops_and_cells),
+		cmocka_unit_test(between_kernels),  cmocka_unit_test(each_allocation),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bad input: a clear error with file:line, no loss of data, and a context that still works. */
 #include "test/kit.h"
 
@@ -56,7 +57,8 @@ static void first_error_stays(void **s)
 /* Errors of the program's own functions are like those of ops. */
 static tj_tensor *half(tj_tensor *x)
 {
-	if (!tj_is_poison(x) && tj_dtype_of(x) != TJ_F32) return tj_fail(TJ_ERR_DTYPE, "half", "cast it", "%s is not f32", tj_dtype_name(tj_dtype_of(x)));
+	if (!tj_is_poison(x) && tj_dtype_of(x) != TJ_F32)
+		return tj_fail(TJ_ERR_DTYPE, "half", "cast it", "%s is not f32", tj_dtype_name(tj_dtype_of(x)));
 	return tj_mul(x, tj_f(0.5));
 }
 static void halves(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = half(in[0]); }
@@ -180,7 +182,7 @@ static void options(void **s)
 	tj_close(c);
 }
 
-/* A size that no struct ever had: of the functions of jit/, and one of nn/ with a second result. */
+/* A size that no struct ever had: of the functions of jit/, and one of functions/ with a second result. */
 static void sizes_of_options(void **s)
 {
 	(void)s;
@@ -509,7 +511,8 @@ static void churn(void **s)
 	(void)s;
 	tj_ctx *c = kit_open();
 	int i = 0;
-	tj_fn *f = tj_compile(c, churn_body, &i, TJ_OPTS(tj_compile_opts, .name = "churn", .nin = 1, .nout = 1, .max_entries = 4, .dynamic = TJ_DYNAMIC_OFF));
+	tj_fn *f = tj_compile(c, churn_body, &i,
+	                      TJ_OPTS(tj_compile_opts, .name = "churn", .nin = 1, .nout = 1, .max_entries = 4, .dynamic = TJ_DYNAMIC_OFF));
 #ifndef __SANITIZE_ADDRESS__ /* which keeps freed memory */
 	long before = 0;
 #endif
@@ -574,10 +577,28 @@ static void odd_environment(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_shapes), cmocka_unit_test(first_error_stays), cmocka_unit_test(prints_errors), cmocka_unit_test(own_errors), cmocka_unit_test(lists), cmocka_unit_test(other_dtypes), cmocka_unit_test(options), cmocka_unit_test(sizes_of_options), cmocka_unit_test(null_handles), cmocka_unit_test(limits),
-		cmocka_unit_test(use_after_pop), cmocka_unit_test(foreign_context), cmocka_unit_test(outputs), cmocka_unit_test(long_jump),
-		cmocka_unit_test(scopes), cmocka_unit_test(cells), cmocka_unit_test(released_twice), cmocka_unit_test(faults), cmocka_unit_test(endless_recursion),
-		cmocka_unit_test(no_context), cmocka_unit_test(odd_environment), cmocka_unit_test(churn),
+		cmocka_unit_test(wrong_shapes),
+		cmocka_unit_test(first_error_stays),
+		cmocka_unit_test(prints_errors),
+		cmocka_unit_test(own_errors),
+		cmocka_unit_test(lists),
+		cmocka_unit_test(other_dtypes),
+		cmocka_unit_test(options),
+		cmocka_unit_test(sizes_of_options),
+		cmocka_unit_test(null_handles),
+		cmocka_unit_test(limits),
+		cmocka_unit_test(use_after_pop),
+		cmocka_unit_test(foreign_context),
+		cmocka_unit_test(outputs),
+		cmocka_unit_test(long_jump),
+		cmocka_unit_test(scopes),
+		cmocka_unit_test(cells),
+		cmocka_unit_test(released_twice),
+		cmocka_unit_test(faults),
+		cmocka_unit_test(endless_recursion),
+		cmocka_unit_test(no_context),
+		cmocka_unit_test(odd_environment),
+		cmocka_unit_test(churn),
 	};
 	KIT_RUN(tests);
 }

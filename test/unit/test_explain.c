@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Dumps on disk, the log and its filter; what explanations say about memory. */
 #include "test/kit.h"
 
@@ -111,7 +112,10 @@ static void log_of_one_function(void **s)
 }
 
 /* Attributes are shown as the user wrote them. */
-static void narrows(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cast(tj_slice(in[0], 0, 1, TJ_END_DIM, 1), TJ_I8); }
+static void narrows(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_cast(tj_slice(in[0], 0, 1, TJ_END_DIM, 1), TJ_I8);
+}
 static void attributes_have_names(void **s)
 {
 	(void)s;
@@ -146,8 +150,9 @@ static void fill(float *v, int64_t n)
 	for (int64_t i = 0; i < n; i++) v[i] = (float)((r = r * 1664525 + 1013904223) >> 8) * 0x1p-25f - 0.25f;
 }
 
-/* 1 + erf of each layer is computed again from the product, and with it the operand of the next layer, which is stored again. So at the last layer the
- * products of all layers and its own operand are alive, of a mebibyte each. The bits are the evaluator's, which runs first, and keeps everything. */
+/* 1 + erf of each layer is computed again from the product, and with it the operand of the next layer, which is stored again. So at the
+ * last layer the products of all layers and its own operand are alive, of a mebibyte each. The bits are the evaluator's, which runs first,
+ * and keeps everything. */
 static void what_backward_keeps(void **s)
 {
 	(void)s;
@@ -174,10 +179,12 @@ static void what_backward_keeps(void **s)
 	char *told = kit_explain(f), line[200];
 	snprintf(line, sizeof line, "memory: at most %llu bytes of temporaries at once, in step ", (unsigned long long)n.peak_bytes);
 	if (!strstr(told, line)) fail_msg("\"%s\" is not in:\n%s", line, told);
-	snprintf(line, sizeof line, "kept %llu values over it, %llu bytes; computed %llu values again", (unsigned long long)n.kept_values, (unsigned long long)n.kept_bytes, (unsigned long long)n.computed_again);
+	snprintf(line, sizeof line, "kept %llu values over it, %llu bytes; computed %llu values again", (unsigned long long)n.kept_values,
+	         (unsigned long long)n.kept_bytes, (unsigned long long)n.computed_again);
 	if (!strstr(told, line)) fail_msg("\"%s\" is not in:\n%s", line, told);
 	if (llvm) {
-		assert_in_range(n.kept_values, LAYERS - 1, 2 * LAYERS - 3); /* kernels of one region count as one step, and the number of threads decides which are */
+		assert_in_range(n.kept_values, LAYERS - 1,
+		                2 * LAYERS - 3); /* kernels of one region count as one step, and the number of threads decides which are */
 		assert_int_equal(n.kept_bytes, n.kept_values << 20);
 		assert_in_range(n.peak_bytes, (LAYERS + 1) << 20, ((LAYERS + 1) << 20) + (1 << 17));
 		/* mul, erf and add; for the operands of the layers but the last ones, two more mul. Those of the last layer are used at once. */
@@ -191,6 +198,7 @@ static void what_backward_keeps(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(dumps_to_a_folder), cmocka_unit_test(log_of_one_function), cmocka_unit_test(attributes_have_names), cmocka_unit_test(what_backward_keeps) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(dumps_to_a_folder), cmocka_unit_test(log_of_one_function),
+		                            cmocka_unit_test(attributes_have_names), cmocka_unit_test(what_backward_keeps) };
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The CUDA of test/fake itself: each thing that it must find is done once, in a child process, and so is what it must let pass. */
 #include "test/kit.h"
 
@@ -17,9 +18,11 @@ typedef unsigned long long address;
 	X(cuModuleLoadData, (void **, const void *)) X(cuModuleUnload, (void *)) X(cuModuleGetFunction, (void **, void *, const char *))    \
 	X(cuFuncSetAttribute, (void *, int, int))                                                                                           \
 	X(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))
-#define NVRTC(X)                                                                                                                        \
-	X(nvrtcCreateProgram, (void **, const char *, const char *, int, const char *const *, const char *const *))                         \
-	X(nvrtcDestroyProgram, (void **)) X(nvrtcCompileProgram, (void *, int, const char *const *)) X(nvrtcGetCUBINSize, (void *, size_t *)) X(nvrtcGetCUBIN, (void *, char *))
+#define NVRTC(X) \
+	X(nvrtcCreateProgram, (void **, const char *, const char *, int, const char *const *, const char *const *)) \
+	X(nvrtcDestroyProgram, (void **)) \
+	X(nvrtcCompileProgram, (void *, int, const char *const *)) X(nvrtcGetCUBINSize, (void *, size_t *)) \
+		X(nvrtcGetCUBIN, (void *, char *))
 
 static struct {
 #define X(name, params) int (*name) params;
@@ -63,10 +66,12 @@ static void *make(const char *body, int arch, int threads, void **module)
 	void *p, *f;
 	size_t bytes;
 	snprintf(target, sizeof target, "--gpu-architecture=sm_%d", arch);
-	snprintf(text, sizeof text,
-	         "extern __shared__ __align__(16) char tj_shared[];\nstruct k_args { float *a; long long n; };\n"
-	         "extern \"C\" __global__ void __launch_bounds__(%d) k(const __grid_constant__ k_args a)\n{\nconst int t = threadIdx.x, n = (int)a.n; float *const s = (float *)tj_shared;\n%s\n}\n",
-	         threads, body);
+	snprintf(
+		text, sizeof text,
+		"extern __shared__ __align__(16) char tj_shared[];\nstruct k_args { float *a; long long n; };\n"
+		"extern \"C\" __global__ void __launch_bounds__(%d) k(const __grid_constant__ k_args a)\n{\nconst int t = threadIdx.x, n = (int)a.n; "
+		"float *const s = (float *)tj_shared;\n%s\n}\n",
+		threads, body);
 	assert_int_equal(cu.nvrtcCreateProgram(&p, text, "t.cu", 0, NULL, NULL), 0);
 	assert_int_equal(cu.nvrtcCompileProgram(p, 1, options), 0);
 	assert_int_equal(cu.nvrtcGetCUBINSize(p, &bytes), 0);
@@ -127,7 +132,8 @@ static void expect(void (*f)(const void *), const void *arg, const char *found, 
 {
 	char said[2000];
 	const bool well = ends_well(f, arg, said, sizeof said);
-	if (well != !found || (found && !strstr(said, found))) fail_msg("%s: \"%s\" expected, it says \"%s\"", what, found ? found : "nothing", said);
+	if (well != !found || (found && !strstr(said, found)))
+		fail_msg("%s: \"%s\" expected, it says \"%s\"", what, found ? found : "nothing", said);
 }
 
 /* ---- kernels ---- */
@@ -339,8 +345,14 @@ static void refusals(void **state)
 	if (skipped()) return;
 	for (int i = 0; i < 3; i++) expect(limits_of, &archs[i], NULL, "limits");
 	expect(wrong_arch, "a.n;", "gives 209", "a cubin of another GPU");
-	assert_int_equal(compile("struct k_args { char x[32768]; };\nextern \"C\" __global__ void __launch_bounds__(64) k(const __grid_constant__ k_args a) {}\n", NULL), 6);
-	assert_int_equal(compile("struct k_args { char x[4104]; };\nextern \"C\" __global__ void __launch_bounds__(64) k(const __grid_constant__ k_args a) {}\n", NULL), 0);
+	assert_int_equal(
+		compile("struct k_args { char x[32768]; };\nextern \"C\" __global__ void __launch_bounds__(64) k(const __grid_constant__ k_args a) {}\n",
+	                NULL),
+		6);
+	assert_int_equal(
+		compile("struct k_args { char x[4104]; };\nextern \"C\" __global__ void __launch_bounds__(64) k(const __grid_constant__ k_args a) {}\n",
+	                NULL),
+		0);
 	assert_int_equal(compile("#include <math.h>\n", NULL), 6);
 	assert_int_equal(compile("int x;\n", "--no-such-option"), 5);
 	assert_int_equal(compile("__device__ int x;\n", "--fmad=false"), 0);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tj_cond, tj_while, tj_scan: values, captures, nesting, guards, faults, and what a callback may not do. */
 #include "test/kit.h"
 
@@ -31,7 +32,10 @@ static void is_i64(tj_tensor *t, int64_t want)
 }
 
 /* ---- values ---- */
-static void twice(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], in[0]), out[1] = tj_sum(in[0], TJ_ALL, false); }
+static void twice(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_add(in[0], in[0]), out[1] = tj_sum(in[0], TJ_ALL, false);
+}
 static void minus(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_neg(in[0]), out[1] = tj_f(7); }
 static void choose(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -66,7 +70,10 @@ static void fibonacci(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = tj_add(in[0], in[1]);
 	out[2] = in[2];
 }
-static void loop(tj_tensor **out, tj_tensor *const *in, void *self) { tj_while(out, below, fibonacci, TJ_LIST(tj_i(0), tj_i(1), in[0]), self, NULL); }
+static void loop(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_while(out, below, fibonacci, TJ_LIST(tj_i(0), tj_i(1), in[0]), self, NULL);
+}
 
 static void while_values(void **s)
 {
@@ -98,7 +105,8 @@ typedef struct scanned { bool reverse; int calls; } scanned;
 static void sums(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	scanned *k = self;
-	tj_scan(out, out + 1, 2, running, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(3), tj_f(1))), TJ_LIST(in[0], in[1]), NULL, TJ_OPTS(tj_scan_opts, .reverse = k->reverse));
+	tj_scan(out, out + 1, 2, running, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(3), tj_f(1))), TJ_LIST(in[0], in[1]), NULL,
+	        TJ_OPTS(tj_scan_opts, .reverse = k->reverse));
 }
 
 static void scan_values(void **s)
@@ -206,7 +214,9 @@ static void declared_state(void **s)
 	(void)s;
 	tj_ctx *c = kit_open();
 	model m = { .w = tj_retain(F32(c, 2, 3)), .cell = kit_param(c, 4), .scale = 2 };
-	tj_fn *d = tj_compile(c, captures, &m, TJ_OPTS(tj_compile_opts, .name = "declared", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .state = TJ_VARS(&m.w, &m.cell)));
+	tj_fn *d = tj_compile(
+		c, captures, &m,
+		TJ_OPTS(tj_compile_opts, .name = "declared", .nin = 1, .nout = 1, .mode = TJ_DIRECT, .state = TJ_VARS(&m.w, &m.cell)));
 	for (int i = 0; i < 5; i++) {
 		float cell = 4 + (float)i;
 		tj_write(m.cell, &cell, sizeof cell);
@@ -401,7 +411,10 @@ static void wide(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self
 static void longer(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_cat(TJ_LIST(in[0], in[0]), 0); }
 static void forgets(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, (void)out, (void)in; }
 static void too_many(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = out[1] = in[0]; }
-static void wrong(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], in[0]), out[0] = tj_add(in[0], F32(tj_ctx_current(), 1, 2, 3)); }
+static void wrong(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_matmul(in[0], in[0]), out[0] = tj_add(in[0], F32(tj_ctx_current(), 1, 2, 3));
+}
 
 /* In a function and outside; the outputs are poison, and the function works the next time. */
 typedef struct asked { int op; tj_body *a, *b; tj_list list, xs; tj_tensor *pred; int64_t n; tj_status got; } asked;
@@ -439,7 +452,8 @@ static void mismatches(void **s)
 	tj_ctx *c = kit_open();
 	tj_tensor *x = tj_retain(F32(c, 1, 2)), *z = tj_retain(F32(c, 1, 2, 3));
 	tj_list l = TJ_LIST(x);
-	fails(c, (asked){ 0, halve, wide, l, TJ_NONE, tj_i(1), 0, 0 }, TJ_ERR_DTYPE, "output 0 differs: then gives f32[2] (", "else gives f64[2] (test/unit/test_flow.c:", "tj_cast()");
+	fails(c, (asked){ 0, halve, wide, l, TJ_NONE, tj_i(1), 0, 0 }, TJ_ERR_DTYPE, "output 0 differs: then gives f32[2] (",
+	      "else gives f64[2] (test/unit/test_flow.c:", "tj_cast()");
 	fails(c, (asked){ 0, longer, halve, l, TJ_NONE, tj_i(1), 0, 0 }, TJ_ERR_SHAPE, "then gives f32[4]", "else gives f32[2]", "tj_expand()");
 	fails(c, (asked){ 0, forgets, halve, l, TJ_NONE, tj_i(1), 0, 0 }, TJ_ERR_ARG, "did not set out[0]", "`then`", "out[]");
 	fails(c, (asked){ 0, halve, too_many, l, TJ_NONE, tj_i(1), 0, 0 }, TJ_ERR_LIMIT, "set out[1]", "`else`", "");
@@ -447,7 +461,8 @@ static void mismatches(void **s)
 	fails(c, (asked){ 0, halve, halve, l, TJ_NONE, x, 0, 0 }, TJ_ERR_SHAPE, "one element, but it is f32[2]", "", "tj_any()");
 	fails(c, (asked){ 0, halve, NULL, l, TJ_NONE, x, 0, 0 }, TJ_ERR_ARG, "callback is NULL", "", "");
 	fails(c, (asked){ 0, halve, halve, NULL, TJ_NONE, x, 0, 0 }, TJ_ERR_ARG, "list is NULL", "", "TJ_NONE");
-	fails(c, (asked){ 1, never, wide, l, TJ_NONE, NULL, 0, 0 }, TJ_ERR_DTYPE, "carry 0 is f32[2], but the body gives f64[2] (test/unit/test_flow.c:", "", "tj_cast()");
+	fails(c, (asked){ 1, never, wide, l, TJ_NONE, NULL, 0, 0 }, TJ_ERR_DTYPE,
+	      "carry 0 is f32[2], but the body gives f64[2] (test/unit/test_flow.c:", "", "tj_cast()");
 	fails(c, (asked){ 1, never, longer, l, TJ_NONE, NULL, 0, 0 }, TJ_ERR_SHAPE, "the body gives f32[4]", "", "tj_expand()");
 	fails(c, (asked){ 1, halve, halve, l, TJ_NONE, NULL, 0, 0 }, TJ_ERR_SHAPE, "one element, but it is f32[2]", "", "tj_any()");
 	fails(c, (asked){ 1, never, halve, TJ_NONE, TJ_NONE, NULL, 0, 0 }, TJ_ERR_ARG, "no results", "", "carry");
@@ -553,7 +568,10 @@ static void fickle(tj_tensor **out, tj_tensor *const *in, void *self)
 	}
 	out[1] = out[0];
 }
-static void scan_fickle(tj_tensor **out, tj_tensor *const *in, void *self) { tj_scan(out, out + 1, 1, fickle, TJ_LIST(tj_f(1)), TJ_LIST(in[0]), self, NULL); }
+static void scan_fickle(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_scan(out, out + 1, 1, fickle, TJ_LIST(tj_f(1)), TJ_LIST(in[0]), self, NULL);
+}
 
 static void changes(void **s)
 {
@@ -639,7 +657,10 @@ static void faults(void **s)
 
 static void always(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_le(in[0], tj_f(9)); }
 static void one_more(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], tj_f(1)); }
-static void bounded(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_while(out, always, one_more, TJ_LIST(in[0]), NULL, TJ_OPTS(tj_while_opts, .max_turns = 5)); }
+static void bounded(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_while(out, always, one_more, TJ_LIST(in[0]), NULL, TJ_OPTS(tj_while_opts, .max_turns = 5));
+}
 static void limits(void **s)
 {
 	(void)s;
@@ -686,7 +707,10 @@ static void impure_turn(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = tj_tanh(out[0]);
 }
 static void inner_body(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(0.5)); }
-static void impure(tj_tensor **out, tj_tensor *const *in, void *self) { tj_scan(out, out + 1, 1, impure_turn, TJ_LIST(in[0]), TJ_LIST(in[1]), self, NULL); }
+static void impure(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_scan(out, out + 1, 1, impure_turn, TJ_LIST(in[0]), TJ_LIST(in[1]), self, NULL);
+}
 static void audits(void **s)
 {
 	(void)s;
@@ -696,7 +720,9 @@ static void audits(void **s)
 		float v[12] = { 1, -2, 3, 4, 0.5f, 6, 7, 8, -9, 10, 11, 12 };
 		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), v), *xs = tj_from_data(c, TJ_F32, TJ_SHAPE(3, 2, 2), v), *y[2];
 		inner_fn = kit_fn(c, "inner", inner_body, NULL, 1, 1);
-		tj_fn *f = tj_compile(c, impure, &m, TJ_OPTS(tj_compile_opts, .name = "impure", .nin = 2, .nout = 2, .mode = TJ_DIRECT, .on_recompile = tell));
+		tj_fn *f = tj_compile(
+			c, impure, &m,
+			TJ_OPTS(tj_compile_opts, .name = "impure", .nin = 2, .nout = 2, .mode = TJ_DIRECT, .on_recompile = tell));
 		told[0] = 0;
 		for (int i = 0; i < 8; i++) {
 			if (change && i == 4) m.scale = 3;
@@ -745,12 +771,24 @@ static void text(void **s)
 }
 
 /* A division of numbers by zero is met while a callback is traced, and is an error only if the callback runs. */
-static void plus_quotient(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_add(in[0], tj_floor_divide(tj_i(9), ((tj_tensor **)self)[0])); }
+static void plus_quotient(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_add(in[0], tj_floor_divide(tj_i(9), ((tj_tensor **)self)[0]));
+}
 static void plus_nothing(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], tj_i(0)); }
-static void quotient_of_cond(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_cond(out, 1, in[2], plus_quotient, plus_nothing, TJ_LIST(in[0]), (void *)(uintptr_t)(in + 1)); }
-static void quotient_of_scan(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_scan(out, NULL, 0, plus_quotient, TJ_LIST(in[0]), TJ_LIST(in[2]), (void *)(uintptr_t)(in + 1), NULL); }
+static void quotient_of_cond(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_cond(out, 1, in[2], plus_quotient, plus_nothing, TJ_LIST(in[0]), (void *)(uintptr_t)(in + 1));
+}
+static void quotient_of_scan(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_scan(out, NULL, 0, plus_quotient, TJ_LIST(in[0]), TJ_LIST(in[2]), (void *)(uintptr_t)(in + 1), NULL);
+}
 static void below_captured(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_lt(in[0], ((tj_tensor **)self)[1]); }
-static void quotient_of_while(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_while(out, below_captured, plus_quotient, TJ_LIST(in[0]), (void *)(uintptr_t)(in + 1), NULL); }
+static void quotient_of_while(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_while(out, below_captured, plus_quotient, TJ_LIST(in[0]), (void *)(uintptr_t)(in + 1), NULL);
+}
 
 static void numbers_divided(void **s)
 {
@@ -763,7 +801,10 @@ static void numbers_divided(void **s)
 		tj_fn *lenient = tj_compile(c, body[b], NULL, TJ_OPTS(tj_compile_opts, .name = "lenient", .nin = 3, .nout = 1, .int_div_zero = TJ_ZERO));
 		for (int k = 0; k < 12; k++) { /* divisors 3, 0, and 0 where it runs; the last of them fails */
 			const int64_t one = 1, runs = k % 3 != 1, by = k % 3 ? 0 : 3;
-			tj_tensor *x = tj_from_data(c, TJ_I64, TJ_0D, &one), *y, *how = b == 0 ? tj_full(TJ_BOOL, TJ_0D, tj_i(runs)) : b == 1 ? tj_full(TJ_F32, TJ_SHAPE(runs), tj_i(1)) : tj_i(1 + runs);
+			tj_tensor *x = tj_from_data(c, TJ_I64, TJ_0D, &one), *y,
+				  *how = b == 0   ? tj_full(TJ_BOOL, TJ_0D, tj_i(runs))
+			                 : b == 1 ? tj_full(TJ_F32, TJ_SHAPE(runs), tj_i(1))
+			                          : tj_i(1 + runs);
 			tj_list in = TJ_LIST(x, tj_i(by), how);
 			for (int f = 0; f < 2; f++) {
 				assert_int_equal(tj_call(f ? w.d : w.f, &y, in), by || !runs ? TJ_OK : TJ_ERR_DIV);
@@ -826,11 +867,14 @@ static void many_outside(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cond_values), cmocka_unit_test(while_values), cmocka_unit_test(scan_values), cmocka_unit_test(layouts),
-		cmocka_unit_test(captured_values), cmocka_unit_test(declared_state), cmocka_unit_test(nested), cmocka_unit_test(recursion),
-		cmocka_unit_test(no_turn), cmocka_unit_test(results), cmocka_unit_test(boundaries), cmocka_unit_test(cells), cmocka_unit_test(mismatches),
-		cmocka_unit_test(refusals), cmocka_unit_test(numbers), cmocka_unit_test(changes), cmocka_unit_test(faults), cmocka_unit_test(limits),
-		cmocka_unit_test(poisoned), cmocka_unit_test(audits), cmocka_unit_test(text), cmocka_unit_test(numbers_divided), cmocka_unit_test(user_pass), cmocka_unit_test(many_outside),
+		cmocka_unit_test(cond_values),     cmocka_unit_test(while_values),    cmocka_unit_test(scan_values),
+		cmocka_unit_test(layouts),         cmocka_unit_test(captured_values), cmocka_unit_test(declared_state),
+		cmocka_unit_test(nested),          cmocka_unit_test(recursion),       cmocka_unit_test(no_turn),
+		cmocka_unit_test(results),         cmocka_unit_test(boundaries),      cmocka_unit_test(cells),
+		cmocka_unit_test(mismatches),      cmocka_unit_test(refusals),        cmocka_unit_test(numbers),
+		cmocka_unit_test(changes),         cmocka_unit_test(faults),          cmocka_unit_test(limits),
+		cmocka_unit_test(poisoned),        cmocka_unit_test(audits),          cmocka_unit_test(text),
+		cmocka_unit_test(numbers_divided), cmocka_unit_test(user_pass),       cmocka_unit_test(many_outside),
 	};
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tj_grad() in bodies: what it gives, in both modes and on both back ends, and what it refuses. The rules of the ops are tested in
  * test_grad.c. */
 #include "test/kit.h"
@@ -92,8 +93,10 @@ static void equal_tensors(void **s)
 /* Views, casts and negations that undo each other, and the value between them; a constant, and what is computed from it. */
 static void on_the_way(tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	tj_tensor *x = in[0], *k = self, *way[] = { tj_reshape(x, TJ_SHAPE(1, 3)), tj_neg(x), tj_flip(x, TJ_AXES(0)), tj_cast(x, TJ_F64), tj_unsqueeze(x, 0) };
-	tj_tensor *back[] = { tj_reshape(way[0], TJ_SHAPE(3)), tj_neg(way[1]), tj_flip(way[2], TJ_AXES(0)), tj_cast(way[3], TJ_F32), tj_squeeze(way[4], TJ_AXES(0)) };
+	tj_tensor *x = in[0], *k = self,
+		  *way[] = { tj_reshape(x, TJ_SHAPE(1, 3)), tj_neg(x), tj_flip(x, TJ_AXES(0)), tj_cast(x, TJ_F64), tj_unsqueeze(x, 0) };
+	tj_tensor *back[] = { tj_reshape(way[0], TJ_SHAPE(3)), tj_neg(way[1]), tj_flip(way[2], TJ_AXES(0)), tj_cast(way[3], TJ_F32),
+		              tj_squeeze(way[4], TJ_AXES(0)) };
 	for (int i = 0; i < 5; i++) tj_grad(&out[i], total(tj_mul(back[i], tj_square(x))), TJ_LIST(way[i]), NULL);
 	tj_grad(&out[5], total(tj_square(k)), TJ_LIST(k), NULL);
 	tj_tensor *e = tj_square(k);
@@ -168,7 +171,9 @@ static void descent(void **s)
 	for (int mode = 0; mode < 2; mode++) {
 		tj_ctx *c = kit_open();
 		tj_tensor *w = kit_param(c, 0);
-		tj_fn *f = tj_compile(c, descends, w, TJ_OPTS(tj_compile_opts, .name = "descends", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&w)));
+		tj_fn *f = tj_compile(c, descends, w,
+		                      TJ_OPTS(tj_compile_opts, .name = "descends", .nin = 1, .nout = 1,
+		                              .mode = mode ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&w)));
 		for (int call = 0; call < 3; call++) {
 			const float zero = 0;
 			tj_write(w, &zero, sizeof zero);
@@ -285,7 +290,8 @@ static void through_scan(void **s)
 		tj_ctx *c = kit_open();
 		double v[WIDE * TURNS];
 		for (int i = 0; i < WIDE * TURNS; i++) v[i] = (i * 7 % 11 - 5) / 6.0;
-		tj_list in = TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(WIDE), v + 2), tj_from_data(c, TJ_F64, TJ_SHAPE(TURNS, WIDE), v), tj_from_data(c, TJ_F64, TJ_SHAPE(WIDE), v + 5));
+		tj_list in = TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(WIDE), v + 2), tj_from_data(c, TJ_F64, TJ_SHAPE(TURNS, WIDE), v),
+		                     tj_from_data(c, TJ_F64, TJ_SHAPE(WIDE), v + 5));
 		tj_tensor *a[5], *b[5];
 		assert_int_equal(tj_call(kit_fn(c, "scanned", scanned, way ? c : NULL, 3, 5), a, in), TJ_OK);
 		assert_int_equal(tj_call(kit_fn(c, "unrolled", unrolled, way ? c : NULL, 3, 5), b, in), TJ_OK);
@@ -310,7 +316,8 @@ static void counted(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *carry[2];
 	(void)self;
-	tj_scan(carry, NULL, 0, odd_turns, TJ_LIST(tj_full(TJ_I64, TJ_0D, tj_i(1)), in[0]), TJ_NONE, in[1], TJ_OPTS(tj_scan_opts, .length = tj_dim(in[2], 0)));
+	tj_scan(carry, NULL, 0, odd_turns, TJ_LIST(tj_full(TJ_I64, TJ_0D, tj_i(1)), in[0]), TJ_NONE, in[1],
+	        TJ_OPTS(tj_scan_opts, .length = tj_dim(in[2], 0)));
 	tj_grad(out, total(carry[1]), TJ_LIST(in[0], in[1]), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
 }
 
@@ -364,11 +371,13 @@ static void selected(tj_tensor **out, tj_tensor *const *in, void *self)
 static void selected_wide(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
-	tj_tensor *x = tj_reshape(in[0], TJ_SHAPE(1, 3)), *mask = tj_ge(tj_reshape(in[1], TJ_SHAPE(2, 1)), tj_f(0)), *y = tj_masked_select(x, mask);
+	tj_tensor *x = tj_reshape(in[0], TJ_SHAPE(1, 3)), *mask = tj_ge(tj_reshape(in[1], TJ_SHAPE(2, 1)), tj_f(0)),
+		  *y = tj_masked_select(x, mask);
 	tj_grad(out, total(tj_mul(y, tj_square(y))), TJ_LIST(in[0]), NULL);
 	tj_grad(out + 1, total(out[0]), TJ_LIST(in[0]), NULL);
 	out[2] = y;
-	tj_tensor *z = tj_add(x, tj_reshape(in[1], TJ_SHAPE(2, 1))), *across = tj_transpose(tj_gt(tj_transpose(z, 0, 1), tj_f(0)), 0, 1); /* its rows are columns in memory */
+	tj_tensor *z = tj_add(x, tj_reshape(in[1], TJ_SHAPE(2, 1))),
+		  *across = tj_transpose(tj_gt(tj_transpose(z, 0, 1), tj_f(0)), 0, 1); /* its rows are columns in memory */
 	out[3] = tj_masked_select(z, across);
 	out[4] = tj_masked_select(z, mask);
 }
@@ -420,7 +429,8 @@ static void assigned_before(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *w = self, *v = tj_mul(in[0], tj_f(2));
 	tj_assign(w, v);
-	if (tj_truth(tj_gt(total(in[0]), tj_f(0)))) tj_grad(out, total(tj_square(w)), TJ_LIST(v), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+	if (tj_truth(tj_gt(total(in[0]), tj_f(0))))
+		tj_grad(out, total(tj_square(w)), TJ_LIST(v), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
 }
 
 static void version(void **s)
@@ -433,14 +443,29 @@ static void version(void **s)
 }
 
 /* ---- what is refused ---- */
-static void unused(tj_tensor **out, tj_tensor *const *in, void *self) { tj_grad(out, total(in[0]), TJ_LIST(in[1]), self ? TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS) : NULL); }
+static void unused(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_grad(out, total(in[0]), TJ_LIST(in[1]), self ? TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS) : NULL);
+}
 static void not_one(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, in[0], TJ_LIST(in[0]), NULL); }
-static void not_float(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(tj_gt(in[0], tj_f(0))), TJ_LIST(in[0]), NULL); }
+static void not_float(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, total(tj_gt(in[0], tj_f(0))), TJ_LIST(in[0]), NULL);
+}
 static void by_number(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_LIST(tj_f(1)), NULL); }
-static void bad_cotangent(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, in[0], TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .cotangent = total(in[0]))); }
+static void bad_cotangent(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, in[0], TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .cotangent = total(in[0])));
+}
 static void no_list(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_NONE, NULL); }
-static void short_list(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .add_to = TJ_NONE)); }
-static void bad_sum(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, tj_grad(out, total(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .add_to = TJ_LIST(total(in[0])))); }
+static void short_list(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, total(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .add_to = TJ_NONE));
+}
+static void bad_sum(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, tj_grad(out, total(in[0]), TJ_LIST(in[0]), TJ_OPTS(tj_grad_opts, .add_to = TJ_LIST(total(in[0]))));
+}
 static void same(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_square(in[0]); }
 static void small(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_lt(total(in[0]), tj_f(1e6)); }
 static void through_while(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -453,11 +478,16 @@ static void through_while(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static void refusals(void **s)
 {
-	static const struct { tj_body *body; tj_status code; const char *message; } cases[] = {
-		{ unused, TJ_ERR_ARG, "does not depend on tensor 0" },
-		{ not_one, TJ_ERR_SHAPE, "the value is f32[2], and there is no cotangent" }, { not_float, TJ_ERR_DTYPE, "it is i64[]" },   { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is f64" },
-		{ bad_cotangent, TJ_ERR_SHAPE, "the cotangent f32[]" }, { no_list, TJ_ERR_ARG, "the list is empty" },             { short_list, TJ_ERR_ARG, ".add_to has 0 tensors" },
-		{ bad_sum, TJ_ERR_SHAPE, ".add_to 0 is f32[], the gradient f32[2]" }, { through_while, TJ_ERR_ARG, "while: it has no gradient" } };
+	static const struct { tj_body *body; tj_status code; const char *message;
+	} cases[] = { { unused, TJ_ERR_ARG, "does not depend on tensor 0" },
+		      { not_one, TJ_ERR_SHAPE, "the value is f32[2], and there is no cotangent" },
+		      { not_float, TJ_ERR_DTYPE, "it is i64[]" },
+		      { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is f64" },
+		      { bad_cotangent, TJ_ERR_SHAPE, "the cotangent f32[]" },
+		      { no_list, TJ_ERR_ARG, "the list is empty" },
+		      { short_list, TJ_ERR_ARG, ".add_to has 0 tensors" },
+		      { bad_sum, TJ_ERR_SHAPE, ".add_to 0 is f32[], the gradient f32[2]" },
+		      { through_while, TJ_ERR_ARG, "while: it has no gradient" } };
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = kit_open();
@@ -505,7 +535,10 @@ static void outside(void **s)
 }
 
 /* ---- a carry whose gradient would be 0 times infinity, and that the value does not depend on ---- */
-static void doubles_beside(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(2)), out[1] = tj_sqrt(in[1]); }
+static void doubles_beside(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_mul(in[0], tj_f(2)), out[1] = tj_sqrt(in[1]);
+}
 static void is_small(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_lt(in[0], tj_f(7)); }
 static void carry_beside(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -519,15 +552,32 @@ static void carries_without_gradient(void **s)
 {
 	(void)s;
 	tj_ctx *c = kit_open();
-	for (int loop = 0; loop < 2; loop++) assert_f32(tj_call1(kit_fn(c, "beside", carry_beside, loop ? c : NULL, 1, 1), TJ_LIST(tj_ones(TJ_F32, TJ_0D))), 8);
+	for (int loop = 0; loop < 2; loop++)
+		assert_f32(tj_call1(kit_fn(c, "beside", carry_beside, loop ? c : NULL, 1, 1), TJ_LIST(tj_ones(TJ_F32, TJ_0D))), 8);
 	kit_ok(c);
 	tj_close(c);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(three_orders), cmocka_unit_test(of_several),       cmocka_unit_test(cotangent), cmocka_unit_test(stop), cmocka_unit_test(equal_tensors), cmocka_unit_test(on_the_way_and_back), cmocka_unit_test(descent),
-		                                cmocka_unit_test(sizes),        cmocka_unit_test(behind_a_boundary), cmocka_unit_test(through_cond), cmocka_unit_test(through_scan), cmocka_unit_test(integer_carries), cmocka_unit_test(carries_without_gradient), cmocka_unit_test(refusals), cmocka_unit_test(selection), cmocka_unit_test(version),  cmocka_unit_test(zeros),
-		                                cmocka_unit_test(assigned_between), cmocka_unit_test(outside) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(three_orders),
+		                            cmocka_unit_test(of_several),
+		                            cmocka_unit_test(cotangent),
+		                            cmocka_unit_test(stop),
+		                            cmocka_unit_test(equal_tensors),
+		                            cmocka_unit_test(on_the_way_and_back),
+		                            cmocka_unit_test(descent),
+		                            cmocka_unit_test(sizes),
+		                            cmocka_unit_test(behind_a_boundary),
+		                            cmocka_unit_test(through_cond),
+		                            cmocka_unit_test(through_scan),
+		                            cmocka_unit_test(integer_carries),
+		                            cmocka_unit_test(carries_without_gradient),
+		                            cmocka_unit_test(refusals),
+		                            cmocka_unit_test(selection),
+		                            cmocka_unit_test(version),
+		                            cmocka_unit_test(zeros),
+		                            cmocka_unit_test(assigned_between),
+		                            cmocka_unit_test(outside) };
 	KIT_RUN(tests);
 }

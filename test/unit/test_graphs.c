@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* CUDA graphs: kernels of a plan that are launched as one. A replay uses the tensors, the numbers and the sizes of its own call. */
 #include "test/kit.h"
 
@@ -32,7 +33,8 @@ static run open_run(const char *device, bool cell, tj_mode mode)
 	tj_tensor **self = &cells[!strcmp(device, "cpu")];
 	*self = r.cell;
 	r.f = tj_compile(r.c, many_kernels, cell ? self : NULL,
-	                 TJ_OPTS(tj_compile_opts, .name = "many", .nin = 1, .nout = 2, .mode = mode, .dynamic = TJ_DYNAMIC_ON, .state = cell ? TJ_VARS(self) : NULL));
+	                 TJ_OPTS(tj_compile_opts, .name = "many", .nin = 1, .nout = 2, .mode = mode, .dynamic = TJ_DYNAMIC_ON,
+	                         .state = cell ? TJ_VARS(self) : NULL));
 	return r;
 }
 
@@ -63,7 +65,8 @@ static void replays_use_what_is_new(void **s)
 	(void)s;
 	if (skipped()) return;
 	for (int kind = 0; kind < 4; kind++) {
-		run cpu = open_run("cpu", kind & 1, kind & 2 ? TJ_DIRECT : TJ_VERIFY), gpu = open_run("cuda:0", kind & 1, kind & 2 ? TJ_DIRECT : TJ_VERIFY);
+		run cpu = open_run("cpu", kind & 1, kind & 2 ? TJ_DIRECT : TJ_VERIFY),
+		    gpu = open_run("cuda:0", kind & 1, kind & 2 ? TJ_DIRECT : TJ_VERIFY);
 		for (int i = 0; i < CALLS; i++) {
 			const int rows = i % 5 == 4 ? 7 : 4;
 			float want[MOST], got[MOST], want_sum, got_sum, held[2][5];
@@ -128,6 +131,7 @@ static void not_when_switched_off(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(replays_use_what_is_new), cmocka_unit_test(graphs_are_evicted), cmocka_unit_test(not_when_switched_off) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(replays_use_what_is_new), cmocka_unit_test(graphs_are_evicted),
+		                            cmocka_unit_test(not_when_switched_off) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

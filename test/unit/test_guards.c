@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Guards: each kind fires when it must, says what differed and where, and does not fire when nothing relevant has changed. */
 #include "test/kit.h"
 
@@ -609,12 +610,33 @@ static void numbers_of_one_line(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(size), cmocka_unit_test(second_size), cmocka_unit_test(dtype), cmocka_unit_test(rank), cmocka_unit_test(stride),
-		cmocka_unit_test(alignment), cmocka_unit_test(cell_or_not), cmocka_unit_test(number_argument), cmocka_unit_test(scalar), cmocka_unit_test(scalars),
-		cmocka_unit_test(constant), cmocka_unit_test(capture), cmocka_unit_test(alias), cmocka_unit_test(arguments_may_alias),
-		cmocka_unit_test(op), cmocka_unit_test(number), cmocka_unit_test(attribute), cmocka_unit_test(operand), cmocka_unit_test(branch),
-		cmocka_unit_test(end), cmocka_unit_test(captured_cell), cmocka_unit_test(nearest), cmocka_unit_test(one_then_three),
-		cmocka_unit_test(row_and_column), cmocka_unit_test(equal_by_chance), cmocka_unit_test(numbers_of_one_line), cmocka_unit_test(size_one_reduced),
+		cmocka_unit_test(size),
+		cmocka_unit_test(second_size),
+		cmocka_unit_test(dtype),
+		cmocka_unit_test(rank),
+		cmocka_unit_test(stride),
+		cmocka_unit_test(alignment),
+		cmocka_unit_test(cell_or_not),
+		cmocka_unit_test(number_argument),
+		cmocka_unit_test(scalar),
+		cmocka_unit_test(scalars),
+		cmocka_unit_test(constant),
+		cmocka_unit_test(capture),
+		cmocka_unit_test(alias),
+		cmocka_unit_test(arguments_may_alias),
+		cmocka_unit_test(op),
+		cmocka_unit_test(number),
+		cmocka_unit_test(attribute),
+		cmocka_unit_test(operand),
+		cmocka_unit_test(branch),
+		cmocka_unit_test(end),
+		cmocka_unit_test(captured_cell),
+		cmocka_unit_test(nearest),
+		cmocka_unit_test(one_then_three),
+		cmocka_unit_test(row_and_column),
+		cmocka_unit_test(equal_by_chance),
+		cmocka_unit_test(numbers_of_one_line),
+		cmocka_unit_test(size_one_reduced),
 	};
 	KIT_RUN(tests);
 }

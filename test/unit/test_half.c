@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* f16 and bf16: a conversion rounds once; every op computes in f32 and rounds once; accumulators are f32. */
 #include "ir/ir.h"
 #include "lower/target.h"
@@ -11,7 +12,10 @@ static const tj_dtype halves[] = { TJ_F16, TJ_BF16 };
 static const char *const widths[] = { "512", "256", "128" };
 
 static uint16_t bits_of(tj_dtype t, double v) { return t == TJ_F16 ? tj_to_f16(v).bits : tj_to_bf16(v).bits; }
-static double value_of(tj_dtype t, uint16_t bits) { return t == TJ_F16 ? (double)tj_from_f16((tj_f16){ bits }) : (double)tj_from_bf16((tj_bf16){ bits }); }
+static double value_of(tj_dtype t, uint16_t bits)
+{
+	return t == TJ_F16 ? (double)tj_from_f16((tj_f16){ bits }) : (double)tj_from_bf16((tj_bf16){ bits });
+}
 static uint16_t infinity_of(tj_dtype t) { return t == TJ_F16 ? 0x7c00 : 0x7f80; }
 
 /* The value by the definition of the format: the library must read the bits so. */
@@ -79,12 +83,17 @@ static void add_integer(points *p, int64_t v, uint16_t want)
 	p->want[p->n++] = want;
 }
 
-static double after(const points *p, double v, double to) { return p->from == TJ_F32 ? (double)nextafterf((float)v, (float)to) : nextafter(v, to); }
+static double after(const points *p, double v, double to)
+{
+	return p->from == TJ_F32 ? (double)nextafterf((float)v, (float)to) : nextafter(v, to);
+}
 
 /* Each value, the middle between it and the next one, and the nearest numbers of the source on either side of the middle. */
 static void add_points(points *p, uint16_t bits, uint16_t sign)
 {
-	const double s = sign ? -1 : 1, v = by_definition(p->to, bits), mid = bits + 1 == infinity_of(p->to) ? (p->to == TJ_F16 ? 65520 : 0x1.ffp127) : (v + by_definition(p->to, bits + 1)) / 2;
+	const double s = sign ? -1 : 1, v = by_definition(p->to, bits),
+		     mid = bits + 1 == infinity_of(p->to) ? (p->to == TJ_F16 ? 65520 : 0x1.ffp127)
+	                                                  : (v + by_definition(p->to, bits + 1)) / 2;
 	const uint16_t at = bits | sign, up = (uint16_t)(bits + 1) | sign, even = bits & 1 ? up : at;
 	if (rt_is_float(p->from)) {
 		add_float(p, s * v, at);
@@ -179,12 +188,17 @@ static double reciprocal(double x) { return 1 / x; }
 static double rsqrt(double x) { return 1 / sqrt(x); }
 static double square(double x) { return x * x; }
 static double frac(double x) { return x - trunc(x); }
-static const struct near { ir_op op; double ulps; double (*f)(double); } near[] = { /* ulps: of f32, docs/NUMERICS.md */
-	{ IR_exp, 1, exp }, { IR_log, 1, log }, { IR_sigmoid, 2, sigmoid }, { IR_tanh, 2, tanh }, { IR_erf, 2, erf }, { IR_expm1, 2, expm1 }, { IR_log1p, 1, log1p },
-	{ IR_sin, 2, sin }, { IR_cos, 2, cos }, { IR_rsqrt, 2, rsqrt }, { IR_sqrt, 0.5, sqrt }, { IR_reciprocal, 0.5, reciprocal }, { IR_square, 0.5, square },
-	{ IR_floor, 0, floor }, { IR_ceil, 0, ceil }, { IR_round, 0, rint }, { IR_trunc, 0, trunc }, { IR_abs, 0, fabs },
-	{ IR_frac, 0, frac }, { IR_exp2, 1, exp2 }, { IR_log2, 2, log2 }, { IR_log10, 2, log10 }, { IR_cbrt, 1, cbrt }, { IR_tan, 2, tan }, { IR_asin, 2, asin },
-	{ IR_acos, 2, acos }, { IR_atan, 2, atan }, { IR_sinh, 2, sinh }, { IR_cosh, 2, cosh }, { IR_asinh, 2, asinh }, { IR_acosh, 2, acosh }, { IR_atanh, 2, atanh },
+static const struct near { ir_op op; double ulps; double (*f)(double);
+} near[] = {
+	/* ulps: of f32, docs/NUMERICS.md */
+	{ IR_exp, 1, exp },         { IR_log, 1, log },     { IR_sigmoid, 2, sigmoid }, { IR_tanh, 2, tanh },
+	{ IR_erf, 2, erf },         { IR_expm1, 2, expm1 }, { IR_log1p, 1, log1p },     { IR_sin, 2, sin },
+	{ IR_cos, 2, cos },         { IR_rsqrt, 2, rsqrt }, { IR_sqrt, 0.5, sqrt },     { IR_reciprocal, 0.5, reciprocal },
+	{ IR_square, 0.5, square }, { IR_floor, 0, floor }, { IR_ceil, 0, ceil },       { IR_round, 0, rint },
+	{ IR_trunc, 0, trunc },     { IR_abs, 0, fabs },    { IR_frac, 0, frac },       { IR_exp2, 1, exp2 },
+	{ IR_log2, 2, log2 },       { IR_log10, 2, log10 }, { IR_cbrt, 1, cbrt },       { IR_tan, 2, tan },
+	{ IR_asin, 2, asin },       { IR_acos, 2, acos },   { IR_atan, 2, atan },       { IR_sinh, 2, sinh },
+	{ IR_cosh, 2, cosh },       { IR_asinh, 2, asinh }, { IR_acosh, 2, acosh },     { IR_atanh, 2, atanh },
 };
 
 /* As far from the exact value as half an ulp of t and the ulps of f32 allow. */
@@ -193,7 +207,8 @@ static void check_near(const struct near *n, tj_dtype t, uint16_t in, uint16_t g
 	const double x = value_of(t, in), want = n->f(x), is = value_of(t, got);
 	if (want != want || isinf(is) || isinf(want)) {
 		uint16_t near_want = bits_of(t, want);
-		if (!alike_bits(t, got, near_want)) fail_msg("%s %s of %a is %a, not %a", ir_ops[n->op].name, tj_dtype_name(t), x, is, value_of(t, near_want));
+		if (!alike_bits(t, got, near_want))
+			fail_msg("%s %s of %a is %a, not %a", ir_ops[n->op].name, tj_dtype_name(t), x, is, value_of(t, near_want));
 		return;
 	}
 	int e;
@@ -220,7 +235,8 @@ static void check_unary(ir_op op, tj_dtype t)
 		run(&g, widths[(w + (size_t)t) % 3], in, code);
 		for (int i = 0; i < ALL; i++)
 			if (out == t ? !alike_bits(t, code[i], got[i]) : memcmp((char *)code + (size_t)i * size, (char *)got + (size_t)i * size, size) != 0)
-				fail_msg("%s %s of %a is %a in code, %a in the evaluator", ir_ops[op].name, tj_dtype_name(t), value_of(t, (uint16_t)i), value_of(t, code[i]), value_of(t, got[i]));
+				fail_msg("%s %s of %a is %a in code, %a in the evaluator", ir_ops[op].name, tj_dtype_name(t),
+				         value_of(t, (uint16_t)i), value_of(t, code[i]), value_of(t, got[i]));
 	}
 	ir_graph_free(&g);
 	ir_ref wide = ir_op1(&g, op, ir_cast(&g, input(&g, t, ALL), TJ_F32, NULL), NULL);
@@ -310,7 +326,8 @@ static void each_op_rounds(void **state)
 		assert_int_equal(tj_dtype_of(computed(c, halved, 1, TJ_LIST(small))), t);
 	}
 	assert_true(tj_item(tj_slice(computed(c, through, 1, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(3), tj_f(1.001)))), 0, 0, 1, 1)) == 1);
-	assert_true(isinf(tj_item(computed(c, by_f16, 1, TJ_LIST(tj_full(TJ_BF16, TJ_SHAPE(1), tj_f(1e30))))))); /* f16 has more bits, and less range */
+	assert_true(isinf(tj_item(
+		computed(c, by_f16, 1, TJ_LIST(tj_full(TJ_BF16, TJ_SHAPE(1), tj_f(1e30))))))); /* f16 has more bits, and less range */
 	tj_close(c);
 }
 
@@ -340,14 +357,16 @@ static void products(void **state)
 	tj_ctx *c = kit_open();
 	for (size_t h = 0; h < RT_COUNT(halves); h++) {
 		const tj_dtype t = halves[h];
-		tj_tensor *a = tj_full(t, TJ_SHAPE(70, 3000), tj_f(1)), *b = tj_full(t, TJ_SHAPE(3000, 90), tj_f(1)), *r = computed(c, product, 2, TJ_LIST(a, b));
+		tj_tensor *a = tj_full(t, TJ_SHAPE(70, 3000), tj_f(1)), *b = tj_full(t, TJ_SHAPE(3000, 90), tj_f(1)),
+			  *r = computed(c, product, 2, TJ_LIST(a, b));
 		assert_int_equal(tj_dtype_of(r), t);
 		assert_true(tj_item(tj_amax(r, TJ_ALL, false)) == value_of(t, bits_of(t, 3000)));
 		assert_true(tj_item(tj_amin(r, TJ_ALL, false)) == value_of(t, bits_of(t, 3000)));
 	}
 	const int8_t x[] = { 100, 100, -128, 127 };
 	tj_tensor *i = tj_from_data(c, TJ_I8, TJ_SHAPE(2, 2), x), *r = computed(c, product, 2, TJ_LIST(i, i));
-	const int8_t want[] = { (int8_t)(100 * 100 - 100 * 128), (int8_t)(100 * 100 + 100 * 127), (int8_t)(-128 * 100 - 127 * 128), (int8_t)(-128 * 100 + 127 * 127) };
+	const int8_t want[] = { (int8_t)(100 * 100 - 100 * 128), (int8_t)(100 * 100 + 100 * 127), (int8_t)(-128 * 100 - 127 * 128),
+		                (int8_t)(-128 * 100 + 127 * 127) };
 	assert_int_equal(tj_dtype_of(r), TJ_I8);
 	assert_memory_equal(tj_data(r), want, sizeof want);
 	tj_close(c);
@@ -379,8 +398,8 @@ static void check_product(tj_ctx *c, tj_dtype t, int64_t m, int64_t n, int64_t k
 			double sum = 0;
 			for (int64_t l = 0; l < k; l++) sum += a[i * k + l] * b[l * n + j];
 			if (got[i * n + j] != bits_of(t, sum))
-				fail_msg("%s %lld x %lld x %lld, %d: [%lld,%lld] is %g, not %g", tj_dtype_name(t), (long long)m, (long long)n, (long long)k, order, (long long)i,
-				         (long long)j, value_of(t, got[i * n + j]), sum);
+				fail_msg("%s %lld x %lld x %lld, %d: [%lld,%lld] is %g, not %g", tj_dtype_name(t), (long long)m,
+				         (long long)n, (long long)k, order, (long long)i, (long long)j, value_of(t, got[i * n + j]), sum);
 		}
 	tj_pop(s);
 	free(a);
@@ -390,7 +409,8 @@ static void check_product(tj_ctx *c, tj_dtype t, int64_t m, int64_t n, int64_t k
 /* Few rows and many, ends of tiles and panels, each order of each operand. */
 static void products_by_tiles(void **state)
 {
-	static const int64_t size[][3] = { { 1, 1, 1 }, { 1, 600, 43 }, { 3, 17, 9 }, { 16, 513, 40 }, { 17, 300, 70 }, { 300, 70, 33 }, { 5, 8, 1000 }, { 2, 40, 0 } };
+	static const int64_t size[][3] = { { 1, 1, 1 },     { 1, 600, 43 },  { 3, 17, 9 },   { 16, 513, 40 },
+		                           { 17, 300, 70 }, { 300, 70, 33 }, { 5, 8, 1000 }, { 2, 40, 0 } };
 	(void)state;
 	tj_ctx *c = kit_open();
 	tj_ctx_use(c);
@@ -544,7 +564,8 @@ static void a_chain_rounds_once(void **state)
 	for (int h = 0; h < 2; h++) {
 		tj_ctx *c = kit_open();
 		tj_dtype t = halves[h];
-		const uint16_t *got = tj_data(tj_call1(kit_fn(c, "chained", chained, &t, 2, 1), TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(FROM * EACH), v), tj_ones(TJ_F32, TJ_0D))));
+		const uint16_t *got = tj_data(tj_call1(kit_fn(c, "chained", chained, &t, 2, 1),
+		                                       TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(FROM * EACH), v), tj_ones(TJ_F32, TJ_0D))));
 		for (int i = 0; i < FROM * EACH; i++)
 			if (!alike_bits(t, got[i], bits_of(t, (double)v[i]))) fail_msg("%a as %s: %04x", (double)v[i], tj_dtype_name(t), got[i]);
 		kit_ok(c);
@@ -554,11 +575,15 @@ static void a_chain_rounds_once(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest once[] = { cmocka_unit_test(conversions_round_once), cmocka_unit_test(widening_is_exact), cmocka_unit_test(all_values_of_unary_functions) };
+	const struct CMUnitTest once[] = { cmocka_unit_test(conversions_round_once), cmocka_unit_test(widening_is_exact),
+		                           cmocka_unit_test(all_values_of_unary_functions) };
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(accumulators_are_f32), cmocka_unit_test(each_op_rounds), cmocka_unit_test(composites_round_once), cmocka_unit_test(products),
-		cmocka_unit_test(products_by_tiles), cmocka_unit_test(a_chain_rounds_once), cmocka_unit_test(the_note_of_a_product),
-		cmocka_unit_test(integers_of_8_bits), cmocka_unit_test(random_numbers), cmocka_unit_test(neighbours_of_all_values), cmocka_unit_test(another_dtype_recompiles),
+		cmocka_unit_test(accumulators_are_f32),     cmocka_unit_test(each_op_rounds),
+		cmocka_unit_test(composites_round_once),    cmocka_unit_test(products),
+		cmocka_unit_test(products_by_tiles),        cmocka_unit_test(a_chain_rounds_once),
+		cmocka_unit_test(the_note_of_a_product),    cmocka_unit_test(integers_of_8_bits),
+		cmocka_unit_test(random_numbers),           cmocka_unit_test(neighbours_of_all_values),
+		cmocka_unit_test(another_dtype_recompiles),
 	};
 	if (cmocka_run_group_tests(once, NULL, NULL)) return 1;
 	KIT_RUN(tests);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A call whose guards pass takes no lock and allocates nothing; this program counts both. */
 #include "test/kit.h"
 
@@ -65,7 +66,10 @@ static void many(tj_tensor **out, tj_tensor *const *in, void *self)
 static void hits(void **s)
 {
 	(void)s;
-	static const struct { const char *name; tj_body *body; } cases[] = { { "layer", layer }, { "branch", branch }, { "reads", reads }, { "many", many } };
+	static const struct {
+		const char *name;
+		tj_body *body;
+	} cases[] = { { "layer", layer }, { "branch", branch }, { "reads", reads }, { "many", many } };
 	tj_ctx *c = kit_open();
 	model m = { .w = tj_param(c, TJ_F32, TJ_SHAPE(8)), .b = tj_param(c, TJ_F32, TJ_SHAPE(8)) };
 	float v[4 * 8] = { 1, 2, 3 };
@@ -73,7 +77,9 @@ static void hits(void **s)
 	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(4, 8), v), *y = tj_from_data(c, TJ_F32, TJ_SHAPE(3, 8), v), *out[2];
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
-			tj_fn *f = tj_compile(c, cases[i].body, &m, TJ_OPTS(tj_compile_opts, cases[i].name, 1, 2, .mode = (tj_mode)mode, .state = TJ_VARS(&m.w, &m.b)));
+			tj_fn *f = tj_compile(
+				c, cases[i].body, &m,
+				TJ_OPTS(tj_compile_opts, cases[i].name, 1, 2, .mode = (tj_mode)mode, .state = TJ_VARS(&m.w, &m.b)));
 			unsigned long was = 0;
 			long long allocs = 0;
 			for (int k = 0; k < 300; k++) {

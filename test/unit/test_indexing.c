@@ -1,4 +1,6 @@
-/* Reading and writing by index, shapes, joins, ranges: nn/indexing.c, nn/shapes.c, nn/ranges.c, nn/bounded.c. */
+/* SPDX-License-Identifier: MIT */
+/* Reading and writing by index, shapes, joins, ranges: functions/indexing.c, functions/shapes.c, functions/ranges.c, functions/bounded.c.
+ */
 #include "test/unit/literals.h"
 
 /* Functions with several results, of which a row is one. */

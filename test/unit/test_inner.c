@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Inner values: steps of a composite and unused results, in a graph and for later segments of a call. */
 #include "test/kit.h"
 
@@ -109,7 +110,9 @@ static void later_segments(void **s)
 	for (int kind = 0; kind < 8; kind++) {
 		asks q = { kind & 1 ? 1 : step_of(softmax, IR_exp), kind & 1, kind & 2 };
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .audit = kind & 2 ? 1 : 0));
-		tj_fn *f = tj_compile(c, reads_inner, &q, TJ_OPTS(tj_compile_opts, .name = "inner", .nin = 1, .nout = 1, .mode = kind & 4 ? TJ_DIRECT : TJ_VERIFY));
+		tj_fn *f = tj_compile(
+			c, reads_inner, &q,
+			TJ_OPTS(tj_compile_opts, .name = "inner", .nin = 1, .nout = 1, .mode = kind & 4 ? TJ_DIRECT : TJ_VERIFY));
 		for (int n = 4; n <= 6; n += 2)
 			for (int call = 0; call < 5; call++) {
 				tj_tensor *out = tj_call1(f, TJ_LIST(kit_f32(c, (size_t)n, x)));
@@ -117,13 +120,15 @@ static void later_segments(void **s)
 				check(out, &q, x, n);
 			}
 		const tj_stats stats = kit_stats(f);
-		assert_int_equal(stats.recomputed, 1); /* a value that was not kept, once, at the first size: then it is kept, and at other sizes from the first call on */
+		assert_int_equal(stats.recomputed, 1); /* a value that was not kept, once, at the first size: then it is kept, and at other
+		                                          sizes from the first call on */
 		assert_int_equal(stats.recordings, 4); /* of two segments at two sizes */
 		tj_close(c);
 	}
 }
 
-typedef struct wrong { bool before; int reached; } wrong; /* asks in the segment that computes the value, or for a step of an op without steps */
+/* asks in the segment that computes the value, or for a step of an op without steps */
+typedef struct wrong { bool before; int reached; } wrong;
 static void not_there(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	wrong *w = self;

@@ -1,5 +1,6 @@
-/* In callbacks of tj_cond(), tj_while() and tj_scan(): tj_grad() and tj_jvp(), gradients of the user's, hooks, checkpoints. Against the same program with its
- * turns written out, against finite differences, in batches, across values that C has read; and what is refused. */
+/* SPDX-License-Identifier: MIT */
+/* In callbacks of tj_cond(), tj_while() and tj_scan(): tj_grad() and tj_jvp(), gradients of the user's, hooks, checkpoints. Against the
+ * same program with its turns written out, against finite differences, in batches, across values that C has read; and what is refused. */
 #include "test/unit/written.h"
 
 /* ---- a descent: each turn asks for a gradient by its carry ---- */
@@ -26,8 +27,14 @@ static tj_tensor *descent(job *j)
 }
 
 /* ---- Newton's method: the derivative along a tangent, in a loop that ends by its value ---- */
-static tj_tensor *powers(const job *j, tj_tensor *h) { return tj_sub(tj_mul(tj_mul(h, h), h), tj_add(tj_mul(j->x, j->x), tj_square(j->w))); }
-static void far_off(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = tj_gt(tj_amax(tj_abs(powers(self, in[0])), TJ_ALL, false), tj_f(1e-3)); }
+static tj_tensor *powers(const job *j, tj_tensor *h)
+{
+	return tj_sub(tj_mul(tj_mul(h, h), h), tj_add(tj_mul(j->x, j->x), tj_square(j->w)));
+}
+static void far_off(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = tj_gt(tj_amax(tj_abs(powers(self, in[0])), TJ_ALL, false), tj_f(1e-3));
+}
 static void newton(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *y = powers(self, in[0]);
@@ -81,7 +88,8 @@ static void slice_turn(tj_tensor **out, tj_tensor *const *in, void *self)
 static tj_tensor *slices(job *j)
 {
 	tj_tensor *rows = tj_stack(TJ_LIST(j->x, tj_sin(j->x), tj_square(j->x)), 0), *h = j->w;
-	for (int i = 0; j->plain && i < 3; i++) slice_turn(&h, (tj_tensor *[]){ h, tj_squeeze(tj_slice(rows, 0, i, i + 1, 1), TJ_AXES(0)), TJ_END }, j);
+	for (int i = 0; j->plain && i < 3; i++)
+		slice_turn(&h, (tj_tensor *[]){ h, tj_squeeze(tj_slice(rows, 0, i, i + 1, 1), TJ_AXES(0)), TJ_END }, j);
 	if (!j->plain) tj_scan(&h, NULL, 0, slice_turn, TJ_LIST(h), TJ_LIST(rows), j, NULL);
 	return h;
 }
@@ -176,8 +184,10 @@ static tj_tensor *checkpoints(job *j)
 }
 
 static const program programs[] = {
-	{ "descent", descent, { 1, 4 }, 2 }, { "roots", roots, { 5 }, 1 }, { "branch", branch, { 0 }, 1 }, { "slices", slices, { 0 }, 1 },
-	{ "own_scan", own_scan, { 1, 3 }, 2 }, { "own_while", own_while, { 0, 3 }, 2 }, { "own_inside", own_inside, { 2 }, 1 }, { "checkpoints", checkpoints, { 3 }, 1 },
+	{ "descent", descent, { 1, 4 }, 2 },    { "roots", roots, { 5 }, 1 },
+	{ "branch", branch, { 0 }, 1 },         { "slices", slices, { 0 }, 1 },
+	{ "own_scan", own_scan, { 1, 3 }, 2 },  { "own_while", own_while, { 0, 3 }, 2 },
+	{ "own_inside", own_inside, { 2 }, 1 }, { "checkpoints", checkpoints, { 3 }, 1 },
 };
 enum { DERIVED = 4 }; /* the first ones have the gradients that their values have */
 
@@ -225,7 +235,9 @@ static void batches(void **state)
 			for (int i = 0; i < 3; i++)
 				for (int k = 0; k < size[i]; k++) {
 					const double have = ((const double *)tj_data(out[i]))[e * size[i] + k], want = ((const double *)tj_data(each[i]))[k];
-					if (!(fabs(have - want) <= 1e-13 * fmax(1, fabs(want)))) fail_msg("%s: result %d of example %d, element %d is %.17g, alone %.17g", programs[p].name, i, e, k, have, want);
+					if (!(fabs(have - want) <= 1e-13 * fmax(1, fabs(want))))
+						fail_msg("%s: result %d of example %d, element %d is %.17g, alone %.17g", programs[p].name,
+						         i, e, k, have, want);
 				}
 		}
 		kit_ok(c);
@@ -252,12 +264,15 @@ static void across_reads(void **state)
 {
 	(void)state;
 	for (size_t p = 0; p < RT_COUNT(programs); p++)
-		for (int mode = 0; mode < 2 && programs[p].run != branch && programs[p].run != slices; mode++) { /* these ask by w, on which the second x depends */
+		for (int mode = 0; mode < 2 && programs[p].run != branch && programs[p].run != slices;
+		     mode++) { /* these ask by w, on which the second x depends */
 			double v[2][2][N];
 			for (int plain = 0; plain < 2; plain++) {
 				job j = { .p = &programs[p], .turns = programs[p].turns[programs[p].n - 1] };
 				tj_ctx *c = tj_open(NULL);
-				tj_fn *f = tj_compile(c, read_between, &j, TJ_OPTS(tj_compile_opts, .name = programs[p].name, .nin = 2, .nout = 2, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
+				tj_fn *f = tj_compile(c, read_between, &j,
+				                      TJ_OPTS(tj_compile_opts, .name = programs[p].name, .nin = 2, .nout = 2,
+				                              .mode = mode ? TJ_DIRECT : TJ_VERIFY));
 				for (int k = 0; k < 3; k++) {
 					tj_tensor *out[2];
 					const bool was = j.plain = plain;
@@ -270,7 +285,8 @@ static void across_reads(void **state)
 			}
 			for (int i = 0; i < 2 * N; i++) {
 				const double have = v[0][i / N][i % N], want = v[1][i / N][i % N];
-				if (!(fabs(have - want) <= 1e-12 * fmax(1, fabs(want)))) fail_msg("%s: gradient %d is %.17g, without a read %.17g", programs[p].name, i, have, want);
+				if (!(fabs(have - want) <= 1e-12 * fmax(1, fabs(want))))
+					fail_msg("%s: gradient %d is %.17g, without a read %.17g", programs[p].name, i, have, want);
 			}
 		}
 }
@@ -309,7 +325,13 @@ static void one_way(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static void ways(void **state)
 {
-	static const char *const message[WAYS] = { "by a carry", "by another value from outside", NULL, "by another value from outside", NULL, "does not depend on tensor 0", "C has read a value" };
+	static const char *const message[WAYS] = { "by a carry",
+		                                   "by another value from outside",
+		                                   NULL,
+		                                   "by another value from outside",
+		                                   NULL,
+		                                   "does not depend on tensor 0",
+		                                   "C has read a value" };
 	(void)state;
 	for (int i = 0; i < WAYS; i++) {
 		tj_ctx *c = tj_open(NULL);
@@ -321,7 +343,8 @@ static void ways(void **state)
 			if (i == BY_CARRY) assert_non_null(strstr(tj_last_error(c)->hint, "tj_stop_gradient()"));
 		} else {
 			kit_ok(c);
-			const double *v = tj_data(out), first = i == READ ? 2 : exp(1) * exp(1) * 0.5, second = i == READ ? 4 : exp(2) * exp(2); /* 2 w, z * (z * x) */
+			const double *v = tj_data(out), first = i == READ ? 2 : exp(1) * exp(1) * 0.5,
+				     second = i == READ ? 4 : exp(2) * exp(2); /* 2 w, z * (z * x) */
 			assert_true(fabs(v[0] - first) < 1e-13 && fabs(v[1] - second) < 1e-13);
 		}
 		tj_close(c);
@@ -383,7 +406,8 @@ static void less_memory(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(written_out), cmocka_unit_test(differences), cmocka_unit_test(elsewhere), cmocka_unit_test(batches),
-		                                cmocka_unit_test(across_reads), cmocka_unit_test(ways), cmocka_unit_test(less_memory) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(written_out), cmocka_unit_test(differences),  cmocka_unit_test(elsewhere),
+		                            cmocka_unit_test(batches),     cmocka_unit_test(across_reads), cmocka_unit_test(ways),
+		                            cmocka_unit_test(less_memory) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ir: types and shapes, text, evaluator, reduction tree, folds. Most cases are IR text that returns two values, the
  * computed and the known one. Their bits must be equal before and after folding; all NaNs are equal. */
 #include "test/mock.h"
@@ -36,7 +37,9 @@ static const uint8_t with_0d[TJ_DTYPE_COUNT][TJ_DTYPE_COUNT] = {
 	{ O, U, E, S, I, L, H, B, F, D }, { U, U, U, U, U, U, H, B, F, D }, { E, E, E, E, E, E, H, B, F, D }, { S, S, S, S, S, S, H, B, F, D },
 	{ I, I, I, I, I, I, H, B, F, D }, { L, L, L, L, L, L, H, B, F, D }, { H, H, H, H, H, H, H, H, H, H }, { B, B, B, B, B, B, B, B, B, B },
 	{ F, F, F, F, F, F, F, F, F, F }, { D, D, D, D, D, D, D, D, D, D } };
-static const uint8_t with_number[TJ_DTYPE_COUNT][2] = { { L, F }, { U, F }, { E, F }, { S, F }, { I, F }, { L, F }, { H, H }, { B, B }, { F, F }, { D, D } }; /* int, float */
+/* int, float */
+static const uint8_t with_number[TJ_DTYPE_COUNT][2] = { { L, F }, { U, F }, { E, F }, { S, F }, { I, F },
+	                                                { L, F }, { H, H }, { B, B }, { F, F }, { D, D } };
 
 static void test_promotion(void **state)
 {
@@ -72,7 +75,8 @@ static const struct refusal {
 	{ "%0 = input f32[] slot=0\n%1 = matmul f32[] %0 %0", "both operands need at least one axis", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,3] slot=0\n%1 = input f32[4,3] slot=1\n%2 = add f32[4,3] %0 %1",
 	  "shapes do not broadcast: f32[2,3] x f32[4,3] (2 and 4 on axis 0)", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2] slot=0\n%1 = input f32[2]@mock:0 slot=1\n%2 = add f32[2] %0 %1", "operands are on two devices: f32[2] x f32[2]@mock:0 (cpu and mock:0)", TJ_ERR_DEVICE },
+	{ "%0 = input f32[2] slot=0\n%1 = input f32[2]@mock:0 slot=1\n%2 = add f32[2] %0 %1",
+	  "operands are on two devices: f32[2] x f32[2]@mock:0 (cpu and mock:0)", TJ_ERR_DEVICE },
 	{ "%0 = input f32[2] slot=0\n%1 = to f32[2] %0 device=tpu", "no such device", TJ_ERR_PARSE },
 	{ "%0 = input f32[2]@mock:0 slot=0\n%1 = neg f32[2] %0", "the result is f32[2]@mock:0", TJ_ERR_PARSE },
 	{ "%0 = input bool[2] slot=0\n%1 = neg bool[2] %0", "bool is not accepted: bool[2]", TJ_ERR_DTYPE },
@@ -83,7 +87,8 @@ static const struct refusal {
 	{ "%0 = input f32[6] slot=0\n%1 = reshape f32[6] %0 shape=-1,-1", "two sizes are -1", TJ_ERR_SHAPE },
 	{ "%0 = input f32[0] slot=0\n%1 = reshape f32[0] %0 shape=0,-1", "the size for -1 is not determined", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2] slot=0\n%1 = expand f32[3] %0 shape=3", "only axes of size 1 can be expanded", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2,2] slot=0\n%1 = expand f32[2] %0 shape=2", "the shape has fewer sizes than the operand has axes", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2,2] slot=0\n%1 = expand f32[2] %0 shape=2", "the shape has fewer sizes than the operand has axes",
+	  TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,2] slot=0\n%1 = permute f32[2,2] %0 axes=0", "permute needs every axis once", TJ_ERR_ARG },
 	{ "%0 = input f32[2,2] slot=0\n%1 = permute f32[2,2] %0 axes=0,0", "an axis is given twice", TJ_ERR_ARG },
 	{ "%0 = input f32[2,2] slot=0\n%1 = transpose f32[2,2] %0 a=0 b=2", "axis out of range: f32[2,2] (axis 2, rank 2)", TJ_ERR_ARG },
@@ -91,27 +96,37 @@ static const struct refusal {
 	{ "%0 = input f32[2] slot=0\n%1 = slice f32[2] %0 axis=0 start=0 stop=2 step=0", "the step is 0", TJ_ERR_ARG },
 	{ "%0 = input f32[] slot=0\n%1 = slice f32[] %0 axis=0 start=0 stop=2 step=1", "no axis to slice", TJ_ERR_SHAPE },
 	{ "%0 = input f32[] slot=0\n%1 = cat f32[2] %0 %0 axis=0", "0-d tensors cannot be joined", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2,3] slot=0\n%1 = input f32[2,4] slot=1\n%2 = cat f32[4,3] %0 %1 axis=0", "sizes differ on an axis that is not joined", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2,3] slot=0\n%1 = input f32[2,4] slot=1\n%2 = cat f32[4,3] %0 %1 axis=0",
+	  "sizes differ on an axis that is not joined", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2] slot=0\n%1 = input f32[3] slot=1\n%2 = stack f32[2,2] %0 %1 axis=0", "shapes differ", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,0] slot=0\n%1 = amax f32[2] %0 keepdim=0 axes=1", "there are no elements to reduce", TJ_ERR_SHAPE },
 	{ "%0 = input f32[0] slot=0\n%1 = argmin i64[] %0 keepdim=0 axis=end", "there are no elements to reduce", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,0] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1", "there are no elements to reduce", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=2", "axis out of range", TJ_ERR_ARG },
-	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = get f32[2] %1 i=2", "max_with_indices has no result 2", TJ_ERR_ARG },
-	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = get i64[2] %1 i=0", "the result is f32[2]", TJ_ERR_PARSE },
-	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = neg f32[2] %1", "an operand has several results: pick one with get", TJ_ERR_ARG },
+	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = get f32[2] %1 i=2",
+	  "max_with_indices has no result 2", TJ_ERR_ARG },
+	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = get i64[2] %1 i=0", "the result is f32[2]",
+	  TJ_ERR_PARSE },
+	{ "%0 = input f32[2,3] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = neg f32[2] %1",
+	  "an operand has several results: pick one with get", TJ_ERR_ARG },
 	{ "%0 = input f32[2,3] slot=0\n%1 = neg f32[2,3] %0\n%2 = get f32[2,3] %1 i=0", "neg has no result 0", TJ_ERR_ARG },
 	{ "%0 = input f32[2] slot=0\n%1 = sum f32[] %0 keepdim=0 axes=0,-1", "an axis is given twice", TJ_ERR_ARG },
-	{ "%0 = input f32[2] slot=0\n%1 = input f32[2] slot=1\n%2 = gather f32[2] %0 %1 axis=0", "an index must be i32 or i64", TJ_ERR_DTYPE },
+	{ "%0 = input f32[2] slot=0\n%1 = input f32[2] slot=1\n%2 = gather f32[2] %0 %1 axis=0", "an index must be i32 or i64",
+	  TJ_ERR_DTYPE },
 	{ "%0 = input f32[2] slot=0\n%1 = input i64[2,2] slot=1\n%2 = gather f32[2] %0 %1 axis=0", "ranks differ", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2,2] slot=0\n%1 = input i64[2,3] slot=1\n%2 = gather f32[2,3] %0 %1 axis=0", "the index is larger", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2] slot=0\n%1 = input f32[2] slot=1\n%2 = take_sorted %0 %1 axis=0", "an index must be i32 or i64", TJ_ERR_DTYPE },
-	{ "%0 = input f32[2] slot=0\n%1 = input i64[] slot=1\n%2 = take_sorted %0 %1 axis=0", "the places have 0 axes, the operand 1", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2,2] slot=0\n%1 = input i64[2,3] slot=1\n%2 = gather f32[2,3] %0 %1 axis=0", "the index is larger",
+	  TJ_ERR_SHAPE },
+	{ "%0 = input f32[2] slot=0\n%1 = input f32[2] slot=1\n%2 = take_sorted %0 %1 axis=0", "an index must be i32 or i64",
+	  TJ_ERR_DTYPE },
+	{ "%0 = input f32[2] slot=0\n%1 = input i64[] slot=1\n%2 = take_sorted %0 %1 axis=0", "the places have 0 axes, the operand 1",
+	  TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,2] slot=0\n%1 = input i64[2,3] slot=1\n%2 = take_sorted %0 %1 axis=0", "the index is larger", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2] slot=0\n%1 = input i64[2] slot=1\n%2 = input f64[2] slot=2\n%3 = scatter_add f32[2] %0 %1 %2 axis=0",
 	  "the source must have the dtype of the operand", TJ_ERR_DTYPE },
-	{ "%0 = input f32[2] slot=0\n%1 = input i64[2] slot=1\n%2 = embedding f32[2,2] %0 %1", "the table must have two axes", TJ_ERR_SHAPE },
-	{ "%0 = input f32[2] slot=0\n%1 = input i64[2] slot=1\n%2 = cross_entropy f32[] %0 %1", "logits [N,C] and targets [N]", TJ_ERR_SHAPE },
+	{ "%0 = input f32[2] slot=0\n%1 = input i64[2] slot=1\n%2 = embedding f32[2,2] %0 %1", "the table must have two axes",
+	  TJ_ERR_SHAPE },
+	{ "%0 = input f32[2] slot=0\n%1 = input i64[2] slot=1\n%2 = cross_entropy f32[] %0 %1", "logits [N,C] and targets [N]",
+	  TJ_ERR_SHAPE },
 	{ "%0 = input i32[2,2] slot=0\n%1 = input i64[2] slot=1\n%2 = cross_entropy f32[] %0 %1", "a float is needed", TJ_ERR_DTYPE },
 	{ "%0 = input f32[2] slot=0\n%1 = full f32[2] %0 dtype=f32 shape=2", "a number or a 0-d tensor is needed", TJ_ERR_SHAPE },
 	{ "%0 = num i64 slot=0\n%1 = uniform i32[2] %0 %0 dtype=i32 shape=2", "a float is needed", TJ_ERR_DTYPE },
@@ -124,8 +139,10 @@ static const struct refusal {
 	{ "%0 = eye i32[2,2] dtype=i32 n=2 m=-2", "a size is negative", TJ_ERR_SHAPE },
 	{ "%0 = input f32[2,4] slot=0\n%1 = input f32[2] slot=1\n%2 = input f32[] slot=2\n%3 = rms_norm f32[2,4] %0 %1 %2",
 	  "the weight must be 1-d, with the size of the last axis", TJ_ERR_SHAPE },
-	{ "%0 = input f32[4294967296,1] slot=0\n%1 = input f32[1,4294967296] slot=1\n%2 = add f32[1] %0 %1", "too many elements", TJ_ERR_LIMIT },
-	{ "%0 = input f32[] slot=0\n%1 = expand f32[1] %0 shape=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n%2 = unsqueeze f32[1] %1 axis=0", "the result is", TJ_ERR_PARSE },
+	{ "%0 = input f32[4294967296,1] slot=0\n%1 = input f32[1,4294967296] slot=1\n%2 = add f32[1] %0 %1", "too many elements",
+	  TJ_ERR_LIMIT },
+	{ "%0 = input f32[] slot=0\n%1 = expand f32[1] %0 shape=1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1\n%2 = unsqueeze f32[1] %1 axis=0",
+	  "the result is", TJ_ERR_PARSE },
 	{ "%0 = input f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] slot=0\n%1 = unsqueeze f32[1] %0 axis=0", "too many axes", TJ_ERR_LIMIT },
 	{ "%0 = input u16[2] slot=0", "u16 is not a dtype", TJ_ERR_PARSE },
 	{ "%0 = input f32[2] slot=0\n%1 = cast c64[2] %0 dtype=c64", "c64 is not a dtype", TJ_ERR_PARSE },
@@ -348,16 +365,25 @@ static tj_status run_text(const char *text, bool zero, void *out, rt_err *err)
 
 static void test_faults(void **state)
 {
-	static const struct { const char *text, *message; tj_status code; } faults[] = {
-		{ "%0 = data i32[2] {7,8}\n%1 = data i32[2] {2,0}\n%2 = floor_divide i32[2] %0 %1\nret %2", "integer division by zero", TJ_ERR_DIV },
-		{ "%0 = data i32[2] {7,8}\n%1 = data i32[2] {2,0}\n%2 = fmod i32[2] %0 %1\nret %2", "integer division by zero", TJ_ERR_DIV },
-		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,2}\n%2 = gather i32[2] %0 %1 axis=0\nret %2", "out of range for an axis of size 2", TJ_ERR_INDEX },
-		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,-1}\n%2 = take_sorted %0 %1 axis=0\n%3 = get i64[2] %2 i=1\nret %3", "out of range for an axis of size 2", TJ_ERR_INDEX },
-		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,-1}\n%2 = index_select i32[2] %0 %1 axis=0\nret %2", "out of range for an axis of size 2", TJ_ERR_INDEX },
-		{ "%0 = data i32[2,2] {7,8,1,2}\n%1 = data i64[2] {0,5}\n%2 = embedding i32[2,2] %0 %1\nret %2", "axis of size 2", TJ_ERR_INDEX },
-		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,5}\n%2 = scatter_add i32[2] %0 %1 %0 axis=0\nret %2", "axis of size 2", TJ_ERR_INDEX },
+	static const struct { const char *text, *message; tj_status code;
+	} faults[] = {
+		{ "%0 = data i32[2] {7,8}\n%1 = data i32[2] {2,0}\n%2 = floor_divide i32[2] %0 %1\nret %2", "integer division by zero",
+		  TJ_ERR_DIV },
+		{ "%0 = data i32[2] {7,8}\n%1 = data i32[2] {2,0}\n%2 = fmod i32[2] %0 %1\nret %2", "integer division by zero",
+		  TJ_ERR_DIV },
+		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,2}\n%2 = gather i32[2] %0 %1 axis=0\nret %2",
+		  "out of range for an axis of size 2", TJ_ERR_INDEX },
+		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,-1}\n%2 = take_sorted %0 %1 axis=0\n%3 = get i64[2] %2 i=1\nret %3",
+		  "out of range for an axis of size 2", TJ_ERR_INDEX },
+		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,-1}\n%2 = index_select i32[2] %0 %1 axis=0\nret %2",
+		  "out of range for an axis of size 2", TJ_ERR_INDEX },
+		{ "%0 = data i32[2,2] {7,8,1,2}\n%1 = data i64[2] {0,5}\n%2 = embedding i32[2,2] %0 %1\nret %2", "axis of size 2",
+		  TJ_ERR_INDEX },
+		{ "%0 = data i32[2] {7,8}\n%1 = data i64[2] {0,5}\n%2 = scatter_add i32[2] %0 %1 %0 axis=0\nret %2", "axis of size 2",
+		  TJ_ERR_INDEX },
 		{ "%0 = data i64[2] {0,5}\n%1 = one_hot i64[2,5] %0 n=5\nret %1", "axis of size 5", TJ_ERR_INDEX },
-		{ "%0 = data f32[2,2] {7,8,1,2}\n%1 = data i64[2] {0,2}\n%2 = cross_entropy f32[] %0 %1\nret %2", "axis of size 2", TJ_ERR_INDEX },
+		{ "%0 = data f32[2,2] {7,8,1,2}\n%1 = data i64[2] {0,2}\n%2 = cross_entropy f32[] %0 %1\nret %2", "axis of size 2",
+		  TJ_ERR_INDEX },
 	};
 	int32_t out[16];
 	(void)state;
@@ -370,8 +396,12 @@ static void test_faults(void **state)
 	assert_int_equal(run_text(faults[0].text, true, out, &err), TJ_OK);
 	assert_int_equal(out[0], 3);
 	assert_int_equal(out[1], 0);
-	assert_int_equal(run_text("%0 = data i32[2] {7,8}\n%1 = data i32[2] {2,0}\n%2 = floor_divide i32[2] %0 %1\nret %0", false, out, &err), TJ_OK);
-	assert_int_equal(run_text("%0 = data f32[2] {7,8}\n%1 = data f32[2] {2,0}\n%2 = floor_divide f32[2] %0 %1\nret %2", false, out, &err), TJ_OK);
+	assert_int_equal(
+		run_text("%0 = data i32[2] {7,8}\n%1 = data i32[2] {2,0}\n%2 = floor_divide i32[2] %0 %1\nret %0", false, out, &err),
+		TJ_OK);
+	assert_int_equal(
+		run_text("%0 = data f32[2] {7,8}\n%1 = data f32[2] {2,0}\n%2 = floor_divide f32[2] %0 %1\nret %2", false, out, &err),
+		TJ_OK);
 }
 
 /* Any strides: every op sees a transposed, reversed, repeated input as its copy. */
@@ -406,7 +436,11 @@ static void test_given(void **state)
 	const void *by_node[4] = { NULL, NULL, &given, NULL };
 	(void)state;
 	ir_graph_init(&g);
-	assert_int_equal(ir_parse(&g, "%0 = input f32[1,4] slot=0\n%1 = input f32[4,1] slot=1\n%2 = matmul f32[1,1] %0 %1\n%3 = neg f32[1,1] %2\nret %3", &err), TJ_OK);
+	assert_int_equal(
+		ir_parse(&g,
+	                 "%0 = input f32[1,4] slot=0\n%1 = input f32[4,1] slot=1\n%2 = matmul f32[1,1] %0 %1\n%3 = neg f32[1,1] %2\nret %3",
+	                 &err),
+		TJ_OK);
 	assert_int_equal(ir_eval(&g, NULL, NULL, by_node, to, NULL, &err), TJ_OK);
 	assert_true(out == -42);
 	ir_graph_free(&g);
@@ -450,7 +484,8 @@ static float by_definition(const float *x, int64_t n, int64_t lanes, int64_t row
 
 static void test_tree(void **state)
 {
-	static const int64_t sizes[] = { 1, 2, 3, 64, 100, 127, 128, 129, 255, 256, 2047, 2048, 2049, 4096, 6144, 6145, 10240, 14336, 20000, 70001 };
+	static const int64_t sizes[] = { 1,    2,    3,    64,   100,  127,  128,   129,   255,   256,
+		                         2047, 2048, 2049, 4096, 6144, 6145, 10240, 14336, 20000, 70001 };
 	enum { MOST = 70001 };
 	float *x = malloc(sizeof *x * MOST);
 	uint32_t seed = 1;

@@ -1,5 +1,6 @@
-/* Ops along an axis on a GPU: the kernels of codegen_cuda/cumulate.c, sort.c and search.c against the evaluator, bit for bit. The driver and NVRTC are those of
- * test/fake. */
+/* SPDX-License-Identifier: MIT */
+/* Ops along an axis on a GPU: the kernels of codegen_cuda/cumulate.c, sort.c and search.c against the evaluator, bit for bit. The driver
+ * and NVRTC are those of test/fake. */
 #include "test/kit.h"
 
 #include <math.h>
@@ -94,7 +95,8 @@ static void on(const char *device, job *j, results *r)
 	int64_t dim[4];
 	memcpy(dim, j->dim, sizeof dim);
 	if (j->kind == SEARCH) dim[j->rank ? j->rank - 1 : 0] = j->k;
-	tj_tensor *second = j->kind == SEARCH ? j->own ? values(c, j, j->rank, dim, 2) : values(c, j, 1, &j->k, 2) : values(c, j, j->rank, j->dim, 2);
+	tj_tensor *second =
+		j->kind == SEARCH ? j->own ? values(c, j, j->rank, dim, 2) : values(c, j, 1, &j->k, 2) : values(c, j, j->rank, j->dim, 2);
 	tj_tensor *in[] = { values(c, j, j->rank, j->dim, 1), second, TJ_END }, *out[2];
 	if (tj_call(f, out, in) != TJ_OK) kit_ok(c);
 	for (int i = 0; i < 2; i++) {
@@ -134,8 +136,11 @@ static void same(job j)
 		assert_int_equal(got.n[o], want.n[o]);
 		for (size_t i = 0; i < want.n[o]; i++)
 			if (!equal(want.type[o], want.bytes[o] + i * size, got.bytes[o] + i * size))
-				fail_msg("kind %d, dtype %d, results %d, element %zu of result %d, axis %d of [%lld,%lld,%lld], rank %d, k %lld, down %d, own %d, turned %d, cut %d, odd %d, few %d, seed %u", j.kind, j.dtype, j.results, i, o, j.axis,
-				         (long long)j.dim[0], (long long)j.dim[1], (long long)j.dim[2], j.rank, (long long)j.k, j.down, j.own, j.turned, j.cut, j.odd, j.few, j.seed);
+				fail_msg(
+					"kind %d, dtype %d, results %d, element %zu of result %d, axis %d of [%lld,%lld,%lld], rank %d, k %lld, down %d, own %d, turned %d, "
+					"cut %d, odd %d, few %d, seed %u",
+					j.kind, j.dtype, j.results, i, o, j.axis, (long long)j.dim[0], (long long)j.dim[1],
+					(long long)j.dim[2], j.rank, (long long)j.k, j.down, j.own, j.turned, j.cut, j.odd, j.few, j.seed);
 	}
 }
 
@@ -146,15 +151,23 @@ enum { TYPES = sizeof types / sizeof *types };
 /* Lines that are adjacent (staged) or not; chunks of which the last one is whole, or has one element; more than 32 chunks. */
 static void cumulates(void **s)
 {
-	static const int64_t size[][3] = { { 3, 45, 1 }, { 2, 40, 9 }, { 1, 2048, 1 }, { 1, 2049, 2 }, { 1, 1100, 33 }, { 37, 5, 3 }, { 1, 3071, 8 }, { 1, 1, 1 } };
+	static const int64_t size[][3] = { { 3, 45, 1 },    { 2, 40, 9 }, { 1, 2048, 1 }, { 1, 2049, 2 },
+		                           { 1, 1100, 33 }, { 37, 5, 3 }, { 1, 3071, 8 }, { 1, 1, 1 } };
 	(void)s;
 	NEED_GPU();
 	for (int kind = CUMSUM; kind <= LOGCUMSUMEXP; kind++)
 		for (int t = 0; t < TYPES; t++)
 			for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
 				if ((kind == RECURRENCE && types[t] == TJ_BOOL) || (t > 1 && (i + (size_t)t) % 3)) continue;
-				same((job){ .kind = (kind_of)kind, .dtype = types[t], .axis = 1, .rank = 3, .dim = { size[i][0], size[i][1], size[i][2] }, .odd = i & 1, .few = kind > CUMPROD && i % 3 == 1,
-					        .results = kind == CUMMAX || kind == CUMMIN ? 1 + (int)i % 3 : 1, .seed = (unsigned)(16 * t) + (unsigned)i });
+				same((job){ .kind = (kind_of)kind,
+				            .dtype = types[t],
+				            .axis = 1,
+				            .rank = 3,
+				            .dim = { size[i][0], size[i][1], size[i][2] },
+				            .odd = i & 1,
+				            .few = kind > CUMPROD && i % 3 == 1,
+				            .results = kind == CUMMAX || kind == CUMMIN ? 1 + (int)i % 3 : 1,
+				            .seed = (unsigned)(16 * t) + (unsigned)i });
 			}
 }
 
@@ -162,7 +175,8 @@ static void cumulates(void **s)
 /* Several lines to a tile, one, or several tiles to a line: 4,096 entries of up to 32 bits, 2,048 of 64 bits. */
 static void sorts(void **s)
 {
-	static const int64_t size[][3] = { { 40, 7, 1 }, { 3, 100, 5 }, { 1, 4096, 1 }, { 1, 4097, 2 }, { 2, 9000, 1 }, { 700, 1, 1 }, { 1, 21000, 1 }, { 33, 2, 9 } };
+	static const int64_t size[][3] = { { 40, 7, 1 },   { 3, 100, 5 }, { 1, 4096, 1 },  { 1, 4097, 2 },
+		                           { 2, 9000, 1 }, { 700, 1, 1 }, { 1, 21000, 1 }, { 33, 2, 9 } };
 	(void)s;
 	NEED_GPU();
 	for (int kind = SORT; kind <= TAKE; kind += kind == TOPK ? TAKE - TOPK : 1)
@@ -170,8 +184,17 @@ static void sorts(void **s)
 			for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
 				static const int64_t ks[] = { 1, 3, 4096, 50, 5000, 0, 4100, 2 };
 				if (t > 1 && (i + (size_t)t) % 4) continue;
-				same((job){ .kind = (kind_of)kind, .dtype = types[t], .axis = 1, .rank = 3, .dim = { size[i][0], size[i][1], size[i][2] }, .k = ks[i], .odd = true, .few = i & 1, .down = (i + (size_t)t) & 1,
-					        .results = kind == ARGSORT ? 1 : 1 + ((int)i + t + kind) % 3, .seed = (unsigned)(16 * t) + (unsigned)i });
+				same((job){ .kind = (kind_of)kind,
+				            .dtype = types[t],
+				            .axis = 1,
+				            .rank = 3,
+				            .dim = { size[i][0], size[i][1], size[i][2] },
+				            .k = ks[i],
+				            .odd = true,
+				            .few = i & 1,
+				            .down = (i + (size_t)t) & 1,
+				            .results = kind == ARGSORT ? 1 : 1 + ((int)i + t + kind) % 3,
+				            .seed = (unsigned)(16 * t) + (unsigned)i });
 			}
 }
 
@@ -182,7 +205,19 @@ static void searches(void **s)
 	NEED_GPU();
 	for (int t = 0; t < TYPES; t++)
 		for (int i = 0; i < 8; i++)
-			same((job){ .kind = SEARCH, .dtype = types[t], .rank = 2, .dim = { 6, i < 4 ? 50 : 3 }, .k = i == 7 ? 0 : i == 3 ? 1 : 33, .down = i & 1, .own = i & 2, .sorted = i != 5, .odd = true, .few = i > 1, .seed = (unsigned)(8 * t + i) });
+			same((job){ .kind = SEARCH,
+			            .dtype = types[t],
+			            .rank = 2,
+			            .dim = { 6, i < 4 ? 50 : 3 },
+			            .k = i == 7   ? 0
+			                 : i == 3 ? 1
+			                          : 33,
+			            .down = i & 1,
+			            .own = i & 2,
+			            .sorted = i != 5,
+			            .odd = true,
+			            .few = i > 1,
+			            .seed = (unsigned)(8 * t + i) });
 }
 
 /* ---- all of them: any axis, strides, no elements, 0-d ---- */
@@ -193,8 +228,17 @@ static void any_shape(void **s)
 	(void)s;
 	NEED_GPU();
 	for (int i = 0; i < 440; i++) {
-		job j = { .kind = (kind_of)(i % 11), .dtype = types[i / 11 % TYPES], .rank = (int)(next(&seed) % 4), .down = next(&seed) & 1, .own = next(&seed) & 1, .turned = next(&seed) & 1, .cut = next(&seed) & 1,
-			      .odd = next(&seed) & 1, .few = next(&seed) & 1, .sorted = next(&seed) % 4, .results = 1 };
+		job j = { .kind = (kind_of)(i % 11),
+			  .dtype = types[i / 11 % TYPES],
+			  .rank = (int)(next(&seed) % 4),
+			  .down = next(&seed) & 1,
+			  .own = next(&seed) & 1,
+			  .turned = next(&seed) & 1,
+			  .cut = next(&seed) & 1,
+			  .odd = next(&seed) & 1,
+			  .few = next(&seed) & 1,
+			  .sorted = next(&seed) % 4,
+			  .results = 1 };
 		int64_t n = 1;
 		for (int d = 0; d < j.rank; d++) n *= 2 + (j.dim[d] = dims[next(&seed) % 10]);
 		for (int d = 0; d < j.rank && n > 20000; d++) n /= 2 + j.dim[d], n *= 2 + (j.dim[d] = 3);
@@ -239,7 +283,8 @@ static void ranked(const char *device, char *to, tj_stats *stats)
 	tj_close(c);
 }
 
-/* Short lines are kernels that graphs take. The text has no size, so new lengths make no code: a kernel for each of four ops, and a few around them. */
+/* Short lines are kernels that graphs take. The text has no size, so new lengths make no code: a kernel for each of four ops, and a few
+ * around them. */
 static void in_a_plan(void **s)
 {
 	static char want[LENGTHS * 8000 * 12], got[LENGTHS * 8000 * 12];
@@ -258,8 +303,9 @@ static void in_a_plan(void **s)
 /* Elements keep their bits: those of -0.0, and the payload of NaN. */
 static void moves_bits(void **s)
 {
-	static const uint32_t bits[] = { 0x7fc00001, 0x80000000, 0, 0xffc00002, 0x3f800000, 0x80000000, 0xff800000 }, up[] = { 0xff800000, 0x80000000, 0, 0x80000000, 0x3f800000, 0x7fc00001, 0xffc00002 },
-		                  most[] = { 0x7fc00001, 0x7fc00001, 0x7fc00001, 0xffc00002, 0xffc00002, 0xffc00002, 0xffc00002 };
+	static const uint32_t bits[] = { 0x7fc00001, 0x80000000, 0, 0xffc00002, 0x3f800000, 0x80000000, 0xff800000 },
+			      up[] = { 0xff800000, 0x80000000, 0, 0x80000000, 0x3f800000, 0x7fc00001, 0xffc00002 },
+			      most[] = { 0x7fc00001, 0x7fc00001, 0x7fc00001, 0xffc00002, 0xffc00002, 0xffc00002, 0xffc00002 };
 	uint32_t got[7];
 	(void)s;
 	NEED_GPU();
@@ -275,7 +321,13 @@ static void moves_bits(void **s)
 /* The kernel is in the plan, and its text is shown. */
 static void is_shown(void **s)
 {
-	static const struct { kind_of kind; const char *step, *text; } wanted[] = { { CUMSUM, "cumsum", "tj_cumulate(" }, { RECURRENCE, "linear_recurrence", "tj_cumulate(" }, { TOPK, "topk", "tj_sort(" }, { SEARCH, "searchsorted", "tj_searchsorted(" } };
+	static const struct {
+		kind_of kind;
+		const char *step, *text;
+	} wanted[] = { { CUMSUM, "cumsum", "tj_cumulate(" },
+		       { RECURRENCE, "linear_recurrence", "tj_cumulate(" },
+		       { TOPK, "topk", "tj_sort(" },
+		       { SEARCH, "searchsorted", "tj_searchsorted(" } };
 	(void)s;
 	NEED_GPU();
 	for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
@@ -296,7 +348,8 @@ static void is_shown(void **s)
 int main(void)
 {
 	setenv("TJ_THREADS", "5", 1);
-	const struct CMUnitTest tests[] = { cmocka_unit_test(cumulates), cmocka_unit_test(searches), cmocka_unit_test(sorts), cmocka_unit_test(any_shape), cmocka_unit_test(in_a_plan),
-		                                cmocka_unit_test(moves_bits), cmocka_unit_test(is_shown) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(cumulates), cmocka_unit_test(searches),  cmocka_unit_test(sorts),
+		                            cmocka_unit_test(any_shape), cmocka_unit_test(in_a_plan), cmocka_unit_test(moves_bits),
+		                            cmocka_unit_test(is_shown) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

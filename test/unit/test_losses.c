@@ -1,4 +1,6 @@
-/* Losses of nn/loss.c and nn/classes.c: values of PyTorch, gradients to the third order, compiled code, targets out of range, errors. */
+/* SPDX-License-Identifier: MIT */
+/* Losses of functions/loss.c and functions/classes.c: values of PyTorch, gradients to the third order, compiled code, targets out of range,
+ * errors. */
 #include "test/layers.h"
 #include "test/unit/known.inc"
 
@@ -22,11 +24,17 @@ static void values(void **state)
 	KNOWN(tj_huber_loss(a, b, 0.5, TJ_LOSS_NONE), huber);
 	KNOWN(tj_binary_cross_entropy(p, t, OPTS(.weight = tj_abs(x(2, TJ_SHAPE(3))), .reduction = TJ_LOSS_NONE)), bce);
 	const double end[] = { 0, 1, 0, 1 }, other[] = { 0, 1, 1, 0 };
-	KNOWN(tj_binary_cross_entropy(tj_from_data(c, TJ_F64, TJ_SHAPE(4), end), tj_from_data(c, TJ_F64, TJ_SHAPE(4), other), OPTS(.reduction = TJ_LOSS_NONE)), bce_ends);
-	KNOWN(tj_binary_cross_entropy_with_logits(tj_mul(a, tj_f(9)), t, OPTS(.weight = tj_abs(x(2, TJ_SHAPE(3))), .pos_weight = tj_abs(x(3, TJ_SHAPE(3))), .reduction = TJ_LOSS_NONE)), bce_logits);
+	KNOWN(tj_binary_cross_entropy(tj_from_data(c, TJ_F64, TJ_SHAPE(4), end), tj_from_data(c, TJ_F64, TJ_SHAPE(4), other),
+	                              OPTS(.reduction = TJ_LOSS_NONE)),
+	      bce_ends);
+	KNOWN(tj_binary_cross_entropy_with_logits(
+		      tj_mul(a, tj_f(9)), t,
+		      OPTS(.weight = tj_abs(x(2, TJ_SHAPE(3))), .pos_weight = tj_abs(x(3, TJ_SHAPE(3))), .reduction = TJ_LOSS_NONE)),
+	      bce_logits);
 	KNOWN(tj_kl_div(a, t, false, TJ_LOSS_BATCHMEAN), kl);
 	KNOWN(tj_kl_div(a, b, true, TJ_LOSS_NONE), kl_log);
-	KNOWN(tj_kl_div(tj_slice(a, 0, 0, 1, 1), tj_from_data(c, TJ_F64, TJ_SHAPE(1, 3), (double[]){ 0, 0.5, 0.5 }), false, TJ_LOSS_NONE), kl_zero);
+	KNOWN(tj_kl_div(tj_slice(a, 0, 0, 1, 1), tj_from_data(c, TJ_F64, TJ_SHAPE(1, 3), (double[]){ 0, 0.5, 0.5 }), false, TJ_LOSS_NONE),
+	      kl_zero);
 	KNOWN(tj_poisson_nll_loss(a, tj_mul(t, tj_f(5)), true, true, 1e-8, TJ_LOSS_NONE), poisson);
 	KNOWN(tj_poisson_nll_loss(p, tj_mul(t, tj_f(5)), false, false, 1e-3, TJ_LOSS_SUM), poisson_plain);
 	KNOWN(tj_gaussian_nll_loss(a, b, p, true, 1e-6, TJ_LOSS_NONE), gaussian);
@@ -47,7 +55,8 @@ static void classes(void **state)
 {
 	(void)state;
 	tj_ctx *c = kit_open();
-	tj_tensor *a = x(0, TJ_SHAPE(3, 4, 2)), *y = ints(TJ_SHAPE(3, 2), (int64_t[]){ 0, 3, 2, 2, 1, 0 }), *w = tj_add(tj_abs(x(5, TJ_SHAPE(4))), tj_f(0.1)), *rows = x(0, TJ_SHAPE(3, 4));
+	tj_tensor *a = x(0, TJ_SHAPE(3, 4, 2)), *y = ints(TJ_SHAPE(3, 2), (int64_t[]){ 0, 3, 2, 2, 1, 0 }),
+		  *w = tj_add(tj_abs(x(5, TJ_SHAPE(4))), tj_f(0.1)), *rows = x(0, TJ_SHAPE(3, 4));
 	tj_tensor *column[] = { tj_squeeze(tj_slice(y, 1, 0, 1, 1), TJ_AXES(1)), tj_squeeze(tj_slice(y, 1, 1, 2, 1), TJ_AXES(1)) };
 	KNOWN(tj_nll_loss(a, y, OPTS(.weight = w)), nll);
 	KNOWN(tj_nll_loss(a, y, OPTS(.weight = w, .ignore = true, .ignore_index = 2, .reduction = TJ_LOSS_NONE)), nll_ignore);
@@ -64,21 +73,27 @@ static void classes(void **state)
 	KNOWN(tj_multi_margin_loss(x(0, TJ_SHAPE(4)), tj_full(TJ_I64, TJ_0D, tj_i(2)), 1, 1, NULL), multi_margin_one);
 	tj_tensor *one = x(0, TJ_SHAPE(4)), *zero = tj_full(TJ_F64, TJ_0D, tj_f(0.5));
 	assert_int_equal(tj_rank(tj_multi_margin_loss(one, tj_full(TJ_I64, TJ_SHAPE(1), tj_i(2)), 1, 1, OPTS(.reduction = TJ_LOSS_NONE))), 1);
-	assert_true(tj_item(tj_multi_margin_loss(one, tj_full(TJ_I64, TJ_SHAPE(1), tj_i(2)), 1, 1, NULL)) == tj_item(tj_multi_margin_loss(one, tj_full(TJ_I64, TJ_0D, tj_i(2)), 1, 1, NULL)));
+	assert_true(tj_item(tj_multi_margin_loss(one, tj_full(TJ_I64, TJ_SHAPE(1), tj_i(2)), 1, 1, NULL)) ==
+	            tj_item(tj_multi_margin_loss(one, tj_full(TJ_I64, TJ_0D, tj_i(2)), 1, 1, NULL)));
 	assert_true(tj_item(tj_multi_margin_loss(zero, tj_full(TJ_I64, TJ_0D, tj_i(0)), 1, 1, NULL)) == 0);
 	assert_true(tj_item(tj_multilabel_margin_loss(zero, tj_full(TJ_I64, TJ_0D, tj_i(0)), TJ_LOSS_SUM)) == 0);
-	KNOWN(tj_multilabel_margin_loss(rows, ints(TJ_SHAPE(3, 4), (int64_t[]){ 3, 0, -1, 1, -1, 2, 2, 2, 1, 2, 3, 0 }), TJ_LOSS_NONE), multilabel_margin);
-	KNOWN(tj_multilabel_soft_margin_loss(rows, tj_cast(tj_gt(x(1, TJ_SHAPE(3, 4)), tj_f(0)), TJ_F64), OPTS(.weight = w, .reduction = TJ_LOSS_NONE)), multilabel_soft);
+	KNOWN(tj_multilabel_margin_loss(rows, ints(TJ_SHAPE(3, 4), (int64_t[]){ 3, 0, -1, 1, -1, 2, 2, 2, 1, 2, 3, 0 }), TJ_LOSS_NONE),
+	      multilabel_margin);
+	KNOWN(tj_multilabel_soft_margin_loss(rows, tj_cast(tj_gt(x(1, TJ_SHAPE(3, 4)), tj_f(0)), TJ_F64),
+	                                     OPTS(.weight = w, .reduction = TJ_LOSS_NONE)),
+	      multilabel_soft);
 	kit_ok(c);
 	tj_close(c);
 }
 
 /* ---- ctc ---- */
-static const int64_t labels[] = { 1, 2, 2, 3, 4, 1, -7, 99, 3, 3, 3, 3 }, steps[] = { 8, 5, 6 }, counts[] = { 4, 2, 4 }; /* what is behind a length may be anything */
+/* what is behind a length may be anything */
+static const int64_t labels[] = { 1, 2, 2, 3, 4, 1, -7, 99, 3, 3, 3, 3 }, steps[] = { 8, 5, 6 }, counts[] = { 4, 2, 4 };
 static void ctc(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_ctx *c = tj_ctx_current();
-	tj_tensor *l = tj_constant(c, TJ_I64, TJ_SHAPE(3, 4), labels), *t = tj_constant(c, TJ_I64, TJ_SHAPE(3), steps), *n = tj_constant(c, TJ_I64, TJ_SHAPE(3), counts);
+	tj_tensor *l = tj_constant(c, TJ_I64, TJ_SHAPE(3, 4), labels), *t = tj_constant(c, TJ_I64, TJ_SHAPE(3), steps),
+		  *n = tj_constant(c, TJ_I64, TJ_SHAPE(3), counts);
 	out[0] = tj_ctc_loss(tj_log_softmax(tj_mul(in[0], tj_f(2)), 2), l, t, n, 0, self != NULL, self ? TJ_LOSS_MEAN : TJ_LOSS_NONE);
 }
 static void sequences(void **state)
@@ -92,10 +107,14 @@ static void sequences(void **state)
 	ctc(&y, &in, &zero);
 	KNOWN(y, ctc_zero);
 	const int64_t other[] = { 1, 4, 3, 0, 1, 4, 3, 3, 1 }, long_[] = { 8, 8, 7 }, few[] = { 3, 0, 2 };
-	KNOWN(tj_ctc_loss(log, tj_cast(ints(TJ_SHAPE(3, 3), other), TJ_I32), ints(TJ_SHAPE(3), long_), ints(TJ_SHAPE(3), few), 2, false, TJ_LOSS_SUM), ctc_blank);
+	KNOWN(tj_ctc_loss(log, tj_cast(ints(TJ_SHAPE(3, 3), other), TJ_I32), ints(TJ_SHAPE(3), long_), ints(TJ_SHAPE(3), few), 2, false,
+	                  TJ_LOSS_SUM),
+	      ctc_blank);
 	/* targets one behind the other; the last has more labels than there are steps */
-	const int64_t row[] = { 1, 4, 3, 3, 1, 4, 4, 4, 4, 4, 4, 4, 4, 4 }, rows_[] = { 1, 4, 3, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4 }, many[] = { 3, 2, 9 };
-	tj_tensor *apart = tj_ctc_loss(log, ints(TJ_SHAPE(3, 9), rows_), ints(TJ_SHAPE(3), long_), ints(TJ_SHAPE(3), many), 2, false, TJ_LOSS_NONE);
+	const int64_t row[] = { 1, 4, 3, 3, 1, 4, 4, 4, 4, 4, 4, 4, 4, 4 },
+		      rows_[] = { 1, 4, 3, 0, 0, 0, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4, 4 }, many[] = { 3, 2, 9 };
+	tj_tensor *apart =
+		tj_ctc_loss(log, ints(TJ_SHAPE(3, 9), rows_), ints(TJ_SHAPE(3), long_), ints(TJ_SHAPE(3), many), 2, false, TJ_LOSS_NONE);
 	y = tj_ctc_loss(log, ints(TJ_SHAPE(14), row), ints(TJ_SHAPE(3), long_), ints(TJ_SHAPE(3), many), 2, false, TJ_LOSS_NONE);
 	assert_memory_equal(tj_data(y), tj_data(apart), 3 * sizeof(double));
 	assert_true(isinf(((const double *)tj_data(y))[2]));
@@ -106,20 +125,54 @@ static void sequences(void **state)
 	assert_true(fabs(((const double *)tj_data(y))[0] - sum) < 1e-12);
 	layer l = { .body = ctc, .self = &zero, .nin = 1, .in = { in }, .orders = 2 };
 	layer_check(&l, "ctc_loss");
-	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(2, 1), steps), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 0, false, TJ_LOSS_SUM), SHAPE, "ctc_loss", "the targets are not [3,labels]");
-	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(3, 4), labels), ints(TJ_SHAPE(3), steps), in, 0, false, TJ_LOSS_SUM), DTYPE, "ctc_loss", "the target lengths are f64");
-	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(3, 4), labels), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 5, false, TJ_LOSS_SUM), ARG, "ctc_loss", "blank is 5, there are 5 classes");
+	LAYER_REFUSED(
+		tj_ctc_loss(log, ints(TJ_SHAPE(2, 1), steps), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 0, false, TJ_LOSS_SUM),
+		SHAPE, "ctc_loss", "the targets are not [3,labels]");
+	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(3, 4), labels), ints(TJ_SHAPE(3), steps), in, 0, false, TJ_LOSS_SUM), DTYPE,
+	              "ctc_loss", "the target lengths are f64");
+	LAYER_REFUSED(
+		tj_ctc_loss(log, ints(TJ_SHAPE(3, 4), labels), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 5, false, TJ_LOSS_SUM),
+		ARG, "ctc_loss", "blank is 5, there are 5 classes");
 	kit_ok(c);
 	tj_close(c);
 }
 
 /* ---- as layers: in[0] and in[1] of one shape [3,4], in[2] [3,4], in[3] [4] ---- */
-enum { MSE, L1, SMOOTH, HUBER, BCE, BCE_LOGITS, KL, KL_LOG, POISSON, POISSON_PLAIN, GAUSSIAN, HINGE, SOFT, RANKING, COSINE, TRIPLET, TRIPLET_3, NLL, CE, CE_PLAIN, CE_PROBABLE, MULTI, MULTILABEL, MULTILABEL_SOFT, KINDS };
+enum {
+	MSE,
+	L1,
+	SMOOTH,
+	HUBER,
+	BCE,
+	BCE_LOGITS,
+	KL,
+	KL_LOG,
+	POISSON,
+	POISSON_PLAIN,
+	GAUSSIAN,
+	HINGE,
+	SOFT,
+	RANKING,
+	COSINE,
+	TRIPLET,
+	TRIPLET_3,
+	NLL,
+	CE,
+	CE_PLAIN,
+	CE_PROBABLE,
+	MULTI,
+	MULTILABEL,
+	MULTILABEL_SOFT,
+	KINDS
+};
 static tj_tensor *loss(tj_tensor *a, tj_tensor *b, tj_tensor *third, tj_tensor *w, int kind)
 {
 	tj_ctx *c = tj_ctx_current();
-	const tj_loss_opts all = { .size = sizeof all, .weight = tj_add(tj_square(w), tj_f(0.1)), .ignore = true, .ignore_index = 3, .label_smoothing = 0.1 };
-	tj_tensor *y = tj_constant(c, TJ_I64, TJ_SHAPE(3), (int64_t[]){ 2, 0, 3 }), *sign = tj_constant(c, TJ_F32, TJ_SHAPE(3, 4), (float[]){ 1, -1, -1, 1, 1, 1, -1, -1, 1, -1, 1, -1 });
+	const tj_loss_opts all = {
+		.size = sizeof all, .weight = tj_add(tj_square(w), tj_f(0.1)), .ignore = true, .ignore_index = 3, .label_smoothing = 0.1
+	};
+	tj_tensor *y = tj_constant(c, TJ_I64, TJ_SHAPE(3), (int64_t[]){ 2, 0, 3 }),
+		  *sign = tj_constant(c, TJ_F32, TJ_SHAPE(3, 4), (float[]){ 1, -1, -1, 1, 1, 1, -1, -1, 1, -1, 1, -1 });
 	switch (kind) {
 	case MSE: return tj_mse_loss(a, b, TJ_LOSS_MEAN);
 	case L1: return tj_l1_loss(a, b, TJ_LOSS_NONE);
@@ -143,7 +196,9 @@ static tj_tensor *loss(tj_tensor *a, tj_tensor *b, tj_tensor *third, tj_tensor *
 	case CE_PLAIN: return tj_cross_entropy_loss(a, y, NULL);
 	case CE_PROBABLE: return tj_cross_entropy_loss(a, b, OPTS(.weight = w, .label_smoothing = 0.1));
 	case MULTI: return tj_multi_margin_loss(a, y, 2, 0.8, OPTS(.weight = w));
-	case MULTILABEL: return tj_multilabel_margin_loss(a, tj_constant(c, TJ_I64, TJ_SHAPE(3, 4), (int64_t[]){ 3, 0, -1, 1, -1, 2, 2, 2, 1, 2, 3, 0 }), TJ_LOSS_MEAN);
+	case MULTILABEL:
+		return tj_multilabel_margin_loss(
+			a, tj_constant(c, TJ_I64, TJ_SHAPE(3, 4), (int64_t[]){ 3, 0, -1, 1, -1, 2, 2, 2, 1, 2, 3, 0 }), TJ_LOSS_MEAN);
 	default: return tj_multilabel_soft_margin_loss(a, b, OPTS(.weight = w));
 	}
 }
@@ -158,7 +213,11 @@ static void gradients(void **state)
 			char what[32];
 			snprintf(what, sizeof what, "loss %d of %s", kind, tj_dtype_name(t));
 			if (t != TJ_F64 && !strcmp(kit_backend, "eval")) continue;
-			layer l = { .body = losses, .self = &kind, .nin = 4, .in = { layer_tensor(c, t, TJ_SHAPE(3, 4), 0), layer_tensor(c, t, TJ_SHAPE(3, 4), 1), layer_tensor(c, t, TJ_SHAPE(3, 4), 2), layer_tensor(c, t, TJ_SHAPE(4), 3) } };
+			layer l = { .body = losses,
+				    .self = &kind,
+				    .nin = 4,
+				    .in = { layer_tensor(c, t, TJ_SHAPE(3, 4), 0), layer_tensor(c, t, TJ_SHAPE(3, 4), 1),
+				            layer_tensor(c, t, TJ_SHAPE(3, 4), 2), layer_tensor(c, t, TJ_SHAPE(4), 3) } };
 			layer_check(&l, what);
 			assert_int_equal(tj_dtype_of(loss(l.in[0], l.in[1], l.in[2], l.in[3], kind)), t);
 		}
@@ -180,7 +239,9 @@ static void special(void **state)
 	(void)state;
 	tj_ctx *c = kit_open();
 	tj_tensor *y[4], *empty = tj_zeros(TJ_F32, TJ_SHAPE(0, 3));
-	assert_int_equal(tj_call(kit_fn(c, "ends", ends, NULL, 3, 4), y, TJ_LIST(F32(c, 0, 1, 0, 1), F32(c, 0, 1, 1, 0), F32(c, -1e30f, 1e30f, -1000, 1000))), TJ_OK);
+	assert_int_equal(tj_call(kit_fn(c, "ends", ends, NULL, 3, 4), y,
+	                         TJ_LIST(F32(c, 0, 1, 0, 1), F32(c, 0, 1, 1, 0), F32(c, -1e30f, 1e30f, -1000, 1000))),
+	                 TJ_OK);
 	assert_f32(y[0], 200);
 	for (int i = 0; i < 4; i++) assert_true(isfinite(((const float *)tj_data(y[1]))[i]) && isfinite(((const float *)tj_data(y[3]))[i]));
 	assert_f32(y[2], 2000);
@@ -188,8 +249,11 @@ static void special(void **state)
 	assert_f32(tj_mse_loss(empty, empty, TJ_LOSS_MEAN), NAN);
 	assert_f32(tj_mse_loss(empty, empty, TJ_LOSS_SUM), 0);
 	assert_f32(tj_mse_loss(F32(c, 1, 3), tj_f(1), TJ_LOSS_NONE), 0, 4);
-	assert_f32(tj_cross_entropy_loss(tj_zeros(TJ_F32, TJ_SHAPE(1, 3)), ints(TJ_SHAPE(1), (int64_t[]){ 1 }), OPTS(.ignore = true, .ignore_index = 1)), NAN); /* the mean of nothing */
-	layer_near(tj_triplet_margin_loss(F32(c, 1, 2), F32(c, 1, 2), F32(c, 4, 6), 5, INFINITY, false, TJ_LOSS_MEAN), 1, (double[]){ 1.000002 }, 1e-6, "triplet");
+	assert_f32(tj_cross_entropy_loss(tj_zeros(TJ_F32, TJ_SHAPE(1, 3)), ints(TJ_SHAPE(1), (int64_t[]){ 1 }),
+	                                 OPTS(.ignore = true, .ignore_index = 1)),
+	           NAN); /* the mean of nothing */
+	layer_near(tj_triplet_margin_loss(F32(c, 1, 2), F32(c, 1, 2), F32(c, 4, 6), 5, INFINITY, false, TJ_LOSS_MEAN), 1,
+	           (double[]){ 1.000002 }, 1e-6, "triplet");
 	kit_ok(c);
 	tj_close(c);
 }
@@ -199,19 +263,28 @@ static void of_integers(void **state)
 {
 	(void)state;
 	tj_ctx *c = kit_open();
-	tj_tensor *a = tj_cast(ints(TJ_SHAPE(3), (int64_t[]){ 3, -2, 5 }), TJ_I16), *b = ints(TJ_SHAPE(3), (int64_t[]){ 1, 4, 5 }), *y = ints(TJ_SHAPE(3), (int64_t[]){ 1, -1, 1 });
+	tj_tensor *a = tj_cast(ints(TJ_SHAPE(3), (int64_t[]){ 3, -2, 5 }), TJ_I16), *b = ints(TJ_SHAPE(3), (int64_t[]){ 1, 4, 5 }),
+		  *y = ints(TJ_SHAPE(3), (int64_t[]){ 1, -1, 1 });
 	tj_tensor *rows = ints(TJ_SHAPE(2, 3), (int64_t[]){ 3, -2, 5, 1, 1, 2 }), *more = tj_add(rows, tj_i(1)), *twice = tj_mul(rows, tj_i(2));
 	assert_int_equal(tj_dtype_of(tj_margin_ranking_loss(a, b, y, 0.5, TJ_LOSS_MEAN)), TJ_F32);
 	layer_near(tj_margin_ranking_loss(a, b, y, 0.5, TJ_LOSS_NONE), 3, (double[]){ 0, 0, 0.5 }, 1e-6, "margin_ranking");
-	layer_near(tj_poisson_nll_loss(a, b, true, false, 1e-8, TJ_LOSS_NONE), 3, (double[]){ 17.08553695678711, 8.135334968566895, 123.41316223144531 }, 1e-6, "poisson_nll");
-	layer_near(tj_triplet_margin_loss(rows, more, twice, 1, 2, false, TJ_LOSS_NONE), 2, (double[]){ 0, 0.2825608253479004 }, 1e-6, "triplet_margin");
-	layer_near(tj_cosine_embedding_loss(rows, more, ints(TJ_SHAPE(2), (int64_t[]){ 1, -1 }), 0.3, TJ_LOSS_NONE), 2, (double[]){ 0.01955568790435791, 0.6901475787162781 }, 1e-6, "cosine_embedding");
-	layer_near(tj_cosine_embedding_loss(tj_gt(rows, tj_i(0)), tj_gt(more, tj_i(0)), tj_gt(tj_slice(a, 0, 0, 2, 1), tj_i(0)), 0.3, TJ_LOSS_SUM), 1, (double[]){ 0 }, 1e-6, "cosine_embedding");
+	layer_near(tj_poisson_nll_loss(a, b, true, false, 1e-8, TJ_LOSS_NONE), 3,
+	           (double[]){ 17.08553695678711, 8.135334968566895, 123.41316223144531 }, 1e-6, "poisson_nll");
+	layer_near(tj_triplet_margin_loss(rows, more, twice, 1, 2, false, TJ_LOSS_NONE), 2, (double[]){ 0, 0.2825608253479004 }, 1e-6,
+	           "triplet_margin");
+	layer_near(tj_cosine_embedding_loss(rows, more, ints(TJ_SHAPE(2), (int64_t[]){ 1, -1 }), 0.3, TJ_LOSS_NONE), 2,
+	           (double[]){ 0.01955568790435791, 0.6901475787162781 }, 1e-6, "cosine_embedding");
+	layer_near(tj_cosine_embedding_loss(tj_gt(rows, tj_i(0)), tj_gt(more, tj_i(0)), tj_gt(tj_slice(a, 0, 0, 2, 1), tj_i(0)), 0.3,
+	                                    TJ_LOSS_SUM),
+	           1, (double[]){ 0 }, 1e-6, "cosine_embedding");
 	kit_ok(c);
 	tj_close(c);
 }
 
-static void out_of_range(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = *(bool *)self ? tj_nll_loss(in[0], in[1], NULL) : tj_cross_entropy_loss(in[0], in[1], OPTS(.label_smoothing = 0.1)); }
+static void out_of_range(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = *(bool *)self ? tj_nll_loss(in[0], in[1], NULL) : tj_cross_entropy_loss(in[0], in[1], OPTS(.label_smoothing = 0.1));
+}
 static void faults(void **state)
 {
 	(void)state;
@@ -241,7 +314,8 @@ static void errors(void **state)
 	LAYER_REFUSED(tj_l1_loss(a, a, (tj_loss_reduction)9), ARG, "l1_loss", "there is no reduction 9");
 	LAYER_REFUSED(tj_smooth_l1_loss(a, a, -1, TJ_LOSS_MEAN), ARG, "smooth_l1_loss", "beta is -1");
 	LAYER_REFUSED(tj_huber_loss(a, a, 0, TJ_LOSS_MEAN), ARG, "huber_loss", "delta is 0");
-	LAYER_REFUSED(tj_gaussian_nll_loss(a, a, x(0, TJ_SHAPE(3, 3)), false, 1e-6, TJ_LOSS_MEAN), SHAPE, "gaussian_nll_loss", "the variance does not broadcast");
+	LAYER_REFUSED(tj_gaussian_nll_loss(a, a, x(0, TJ_SHAPE(3, 3)), false, 1e-6, TJ_LOSS_MEAN), SHAPE, "gaussian_nll_loss",
+	              "the variance does not broadcast");
 	LAYER_REFUSED(tj_margin_ranking_loss(a, b, a, 0, TJ_LOSS_MEAN), SHAPE, "margin_ranking_loss", "different shapes");
 	LAYER_REFUSED(tj_cosine_embedding_loss(a, a, b, 0, TJ_LOSS_MEAN), SHAPE, "cosine_embedding_loss", "the target has not the shape");
 	LAYER_REFUSED(tj_cosine_embedding_loss(a, b, y, 0, TJ_LOSS_MEAN), SHAPE, "cosine_embedding_loss", "the operands have different shapes");
@@ -263,6 +337,8 @@ static void errors(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(classes), cmocka_unit_test(sequences), cmocka_unit_test(gradients), cmocka_unit_test(special), cmocka_unit_test(faults), cmocka_unit_test(of_integers), cmocka_unit_test(errors) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(values),      cmocka_unit_test(classes), cmocka_unit_test(sequences),
+		                            cmocka_unit_test(gradients),   cmocka_unit_test(special), cmocka_unit_test(faults),
+		                            cmocka_unit_test(of_integers), cmocka_unit_test(errors) };
 	KIT_RUN(tests);
 }

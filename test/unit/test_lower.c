@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* lower: results of plans against the evaluator, bit for bit; fusion, checked by the number of kernels; memory; outputs that
  * are views or may overwrite an external; faults; out of memory. Each plan runs with the steps of the evaluator, with an
  * interpreter of kernels, with and without fusion, and compiled if LLVM is installed. */
@@ -53,7 +54,8 @@ static void fill_input(env *e, const ir_graph *g, ir_ref r, bool whole)
 		*(reach < 0 ? &low : &high) += ir_dims(g, n)[i] ? reach : 0;
 	}
 	e->mem[slot] = malloc((size_t)((high - low + 1) * size));
-	for (int64_t i = 0; i <= high - low; i++) interp_store(e->mem[slot] + i * size, (tj_dtype)n->dtype, random_value((tj_dtype)n->dtype, whole));
+	for (int64_t i = 0; i <= high - low; i++)
+		interp_store(e->mem[slot] + i * size, (tj_dtype)n->dtype, random_value((tj_dtype)n->dtype, whole));
 	e->ext[slot] = e->mem[slot] - low * size;
 }
 
@@ -182,28 +184,36 @@ static const plan_case cases[] = {
 	{ "all axes, of a sum with a broadcast operand", 2, 0, 0,
 	  "%0 = input f32[4,5,6] slot=0\n%1 = input f32[6] slot=1\n%2 = add f32[4,5,6] %0 %1\n%3 = sum f32[] %2 keepdim=0\nret %3\n" },
 	{ "long rows", 1, 0, 0, "%0 = input f32[2,5000] slot=0\n%1 = sum f32[2] %0 keepdim=0 axes=1\nret %1\n" },
-	{ "long columns", 1, 0, 0, "%0 = input f32[700,3] slot=0\n%1 = sum f32[3] %0 keepdim=0 axes=0\n%2 = amin f32[3] %0 keepdim=0 axes=0\nret %1 %2\n" },
+	{ "long columns", 1, 0, 0,
+	  "%0 = input f32[700,3] slot=0\n%1 = sum f32[3] %0 keepdim=0 axes=0\n%2 = amin f32[3] %0 keepdim=0 axes=0\nret %1 %2\n" },
 	{ "long columns searched", 1, 0, 0,
-	  "%0 = input f64[2,650,3] slot=0\n%1 = max_with_indices %0 keepdim=1 axis=1\n%2 = get f64[2,1,3] %1 i=0\n%3 = get i64[2,1,3] %1 i=1\n%4 = argmin i64[2,3] %0 keepdim=0 axis=1\nret %3 %2 %4\n" },
+	  "%0 = input f64[2,650,3] slot=0\n%1 = max_with_indices %0 keepdim=1 axis=1\n%2 = get f64[2,1,3] %1 i=0\n%3 = get i64[2,1,3] %1 i=1\n"
+	  "%4 = argmin i64[2,3] %0 keepdim=0 axis=1\nret %3 %2 %4\n" },
 	{ "x - mean(x) of long columns, and a sum of integers", 2, 0, 0,
-	  "%0 = input f32[530,2] slot=0\n%1 = mean f32[1,2] %0 keepdim=1 axes=0\n%2 = sub f32[530,2] %0 %1\n%3 = input i64[530,2] slot=1\n%4 = sum i64[2] %3 keepdim=0 axes=0\nret %2 %4\n" },
+	  "%0 = input f32[530,2] slot=0\n%1 = mean f32[1,2] %0 keepdim=1 axes=0\n%2 = sub f32[530,2] %0 %1\n%3 = input i64[530,2] slot=1\n"
+	  "%4 = sum i64[2] %3 keepdim=0 axes=0\nret %2 %4\n" },
 	{ "every reduction", 1, 0, 0,
 	  "%0 = input f32[7,33] slot=0\n%1 = prod f32[7] %0 keepdim=0 axes=1\n%2 = amin f32[7] %0 keepdim=0 axes=1\n"
 	  "%3 = argmax i64[7] %0 keepdim=0 axis=1\n%4 = argmin i64[7] %0 keepdim=0 axis=1\nret %1 %2 %3 %4\n" },
 	{ "values and indices, a point op in front and behind each", 1, 0, 0,
-	  "%0 = input f32[70,33] slot=0\n%1 = exp f32[70,33] %0\n%2 = max_with_indices %1 keepdim=0 axis=1\n%3 = get f32[70] %2 i=0\n%4 = get i64[70] %2 i=1\n"
+	  "%0 = input f32[70,33] slot=0\n%1 = exp f32[70,33] %0\n%2 = max_with_indices %1 keepdim=0 axis=1\n%3 = get f32[70] %2 i=0\n"
+	  "%4 = get i64[70] %2 i=1\n"
 	  "%5 = sqrt f32[70] %3\n%6 = bitwise_not i64[70] %4\nret %5 %6\n" },
 	{ "values and indices of columns", 1, 0, 0,
 	  "%0 = input f64[40,9] slot=0\n%1 = min_with_indices %0 keepdim=1 axis=0\n%2 = get f64[1,9] %1 i=0\n%3 = get i64[1,9] %1 i=1\nret %3 %2\n" },
 	{ "values alone, then subtracted", 1, 0, 0,
-	  "%0 = input f32[9,33] slot=0 strides=1,9\n%1 = max_with_indices %0 keepdim=1 axis=1\n%2 = get f32[9,1] %1 i=0\n%3 = sub f32[9,33] %0 %2\nret %3\n" },
+	  "%0 = input f32[9,33] slot=0 strides=1,9\n%1 = max_with_indices %0 keepdim=1 axis=1\n%2 = get f32[9,1] %1 i=0\n"
+	  "%3 = sub f32[9,33] %0 %2\nret %3\n" },
 	{ "indices and argmax are one", 1, 0, 0,
-	  "%0 = input u8[7,33] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = get i64[7] %1 i=1\n%3 = get u8[7] %1 i=0\n%4 = argmax i64[7] %0 keepdim=0 axis=1\nret %2 %3 %4\n" },
+	  "%0 = input u8[7,33] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=1\n%2 = get i64[7] %1 i=1\n%3 = get u8[7] %1 i=0\n"
+	  "%4 = argmax i64[7] %0 keepdim=0 axis=1\nret %2 %3 %4\n" },
 	{ "an extreme of no axes", 2, 0, 0,
-	  "%0 = input f32[] slot=0\n%1 = exp f32[] %0\n%2 = max_with_indices %1 keepdim=0 axis=end\n%3 = get f32[] %2 i=0\n%4 = get i64[] %2 i=1\nret %3 %4\n" },
+	  "%0 = input f32[] slot=0\n%1 = exp f32[] %0\n%2 = max_with_indices %1 keepdim=0 axis=end\n%3 = get f32[] %2 i=0\n"
+	  "%4 = get i64[] %2 i=1\nret %3 %4\n" },
 	{ "extremes of nothing", 0, 0, 0,
 	  "%0 = input f32[0,3] slot=0\n%1 = min_with_indices %0 keepdim=0 axis=1\n%2 = get f32[0] %1 i=0\n%3 = get i64[0] %1 i=1\nret %2 %3\n" },
-	{ "integers sum to i64", 1, 0, 0, "%0 = input u8[7,33] slot=0\n%1 = cast i64[7,33] %0 dtype=i64\n%2 = sum i64[7] %1 keepdim=0 axes=1\nret %2\n" },
+	{ "integers sum to i64", 1, 0, 0,
+	  "%0 = input u8[7,33] slot=0\n%1 = cast i64[7,33] %0 dtype=i64\n%2 = sum i64[7] %1 keepdim=0 axes=1\nret %2\n" },
 	{ "reductions over nothing", 2, 0, 0,
 	  "%0 = input f32[3,0] slot=0\n%1 = sum f32[3] %0 keepdim=0 axes=1\n%2 = prod f32[3] %0 keepdim=0 axes=1\nret %1 %2\n" },
 	{ "empty values", 0, 0, 0, "%0 = input f32[3,0] slot=0\n%1 = exp f32[3,0] %0\nret %1\n" },
@@ -213,7 +223,8 @@ static const plan_case cases[] = {
 	{ "a reshape that is not affine", 2, 0, 0,
 	  "%0 = input f32[6,4] slot=0\n%1 = exp f32[6,4] %0\n%2 = permute f32[4,6] %1 axes=1,0\n%3 = reshape f32[3,8] %2 shape=3,8\n"
 	  "%4 = sum f32[3] %3 keepdim=0 axes=1\nret %4\n" },
-	{ "x and its flip", 2, 0, 0, "%0 = input f32[30] slot=0\n%1 = exp f32[30] %0\n%2 = flip f32[30] %1 axes=0\n%3 = add f32[30] %1 %2\nret %3\n" },
+	{ "x and its flip", 2, 0, 0,
+	  "%0 = input f32[30] slot=0\n%1 = exp f32[30] %0\n%2 = flip f32[30] %1 axes=0\n%3 = add f32[30] %1 %2\nret %3\n" },
 	{ "cat of a value that others read", 3, 0, 0,
 	  "%0 = input f32[3,4] slot=0\n%1 = input f32[3,2] slot=1\n%2 = exp f32[3,4] %0\n%3 = cat f32[3,10] %2 %1 %2 axis=1\n"
 	  "%4 = neg f32[3,10] %3\nret %4 %2\n" },
@@ -235,33 +246,44 @@ static const plan_case cases[] = {
 	{ "scatter_add", 0, 1, 0,
 	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter_add f32[5,3] %0 %1 %2 axis=0\nret %3\n" },
 	{ "the other ways to scatter", 0, 4, 0,
-	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter f32[5,3] %0 %1 %2 axis=0\n%4 = scatter_prod f32[5,3] %0 %1 %2 axis=0\n"
+	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter f32[5,3] %0 %1 %2 axis=0\n"
+	  "%4 = scatter_prod f32[5,3] %0 %1 %2 axis=0\n"
 	  "%5 = scatter_amax f32[5,3] %0 %1 %2 axis=0\n%6 = scatter_amin f32[5,3] %0 %1 %2 axis=0\nret %3 %4 %5 %6\n" },
 	{ "sums so far, in chunks", 0, 4, 0,
-	  "%0 = input f32[9,2500] slot=0\n%1 = cumsum f32[9,2500] %0 axis=1\n%2 = cumprod f32[9,2500] %0 axis=1\n%3 = input f64[2049,3] slot=1\n%4 = cumsum f64[2049,3] %3 axis=0\n"
+	  "%0 = input f32[9,2500] slot=0\n%1 = cumsum f32[9,2500] %0 axis=1\n%2 = cumprod f32[9,2500] %0 axis=1\n"
+	  "%3 = input f64[2049,3] slot=1\n%4 = cumsum f64[2049,3] %3 axis=0\n"
 	  "%5 = input i64[2,1100,70] slot=2\n%6 = cumprod i64[2,1100,70] %5 axis=1\nret %1 %2 %4 %6\n" },
 	{ "recurrences", 0, 3, 0,
-	  "%0 = input f32[3,1100] slot=0\n%1 = input f32[3,1100] slot=1\n%2 = linear_recurrence f32[3,1100] %0 %1 axis=1\n%3 = linear_recurrence f32[3,1100] %0 %1 axis=0\n"
+	  "%0 = input f32[3,1100] slot=0\n%1 = input f32[3,1100] slot=1\n%2 = linear_recurrence f32[3,1100] %0 %1 axis=1\n"
+	  "%3 = linear_recurrence f32[3,1100] %0 %1 axis=0\n"
 	  "%4 = input u8[5,64,2] slot=2\n%5 = linear_recurrence u8[5,64,2] %4 %4 axis=0\nret %2 %3 %5\n" },
 	{ "the largest so far", 0, 3, 0,
 	  "%0 = input f32[1100,65] slot=0\n%1 = cummax %0 axis=0\n%2 = get f32[1100,65] %1 i=0\n%3 = get i64[1100,65] %1 i=1\n"
 	  "%4 = input i16[65,1100] slot=1\n%5 = cummin %4 axis=1\n%6 = get i64[65,1100] %5 i=1\nret %2 %3 %6\n" },
 	{ "sorted rows", 1, 3, 0,
-	  "%0 = input f32[3,700] slot=0\n%1 = sort %0 axis=1 descending=0\n%2 = get f32[3,700] %1 i=0\n%3 = input f32[9000] slot=1\n%4 = sort %3 axis=0 descending=1\n%5 = get i64[9000] %4 i=1\n"
-	  "%6 = input f64[5000,2] slot=2\n%7 = sort %6 axis=0 descending=1\n%8 = get f64[5000,2] %7 i=0\n%9 = get i64[5000,2] %7 i=1\nret %2 %5 %8 %9\n" },
+	  "%0 = input f32[3,700] slot=0\n%1 = sort %0 axis=1 descending=0\n%2 = get f32[3,700] %1 i=0\n%3 = input f32[9000] slot=1\n"
+	  "%4 = sort %3 axis=0 descending=1\n%5 = get i64[9000] %4 i=1\n"
+	  "%6 = input f64[5000,2] slot=2\n%7 = sort %6 axis=0 descending=1\n%8 = get f64[5000,2] %7 i=0\n%9 = get i64[5000,2] %7 i=1\n"
+	  "ret %2 %5 %8 %9\n" },
 	{ "sorted rows of narrow elements", 0, 4, 0,
-	  "%0 = input i16[2,300] slot=0\n%1 = argsort i64[2,300] %0 axis=1 descending=0\n%2 = input u8[60,9] slot=1\n%3 = sort %2 axis=0 descending=1\n%4 = get u8[60,9] %3 i=0\n"
-	  "%5 = input f16[2,500] slot=2\n%6 = sort %5 axis=1 descending=0\n%7 = get f16[2,500] %6 i=0\n%8 = input i64[4,300] slot=3\n%9 = sort %8 axis=1 descending=0\n%10 = get i64[4,300] %9 i=0\nret %1 %4 %7 %10\n" },
+	  "%0 = input i16[2,300] slot=0\n%1 = argsort i64[2,300] %0 axis=1 descending=0\n%2 = input u8[60,9] slot=1\n"
+	  "%3 = sort %2 axis=0 descending=1\n%4 = get u8[60,9] %3 i=0\n"
+	  "%5 = input f16[2,500] slot=2\n%6 = sort %5 axis=1 descending=0\n%7 = get f16[2,500] %6 i=0\n%8 = input i64[4,300] slot=3\n"
+	  "%9 = sort %8 axis=1 descending=0\n%10 = get i64[4,300] %9 i=0\nret %1 %4 %7 %10\n" },
 	{ "the first of each row", 1, 2, 0,
-	  "%0 = input f32[3,5000] slot=0\n%1 = topk %0 axis=1 k=7 largest=1\n%2 = get f32[3,7] %1 i=0\n%3 = get i64[3,7] %1 i=1\n%4 = input i8[900,2] slot=1\n%5 = topk %4 axis=0 k=100 largest=0\n%6 = get i64[100,2] %5 i=1\nret %2 %3 %6\n" },
+	  "%0 = input f32[3,5000] slot=0\n%1 = topk %0 axis=1 k=7 largest=1\n%2 = get f32[3,7] %1 i=0\n%3 = get i64[3,7] %1 i=1\n"
+	  "%4 = input i8[900,2] slot=1\n%5 = topk %4 axis=0 k=100 largest=0\n%6 = get i64[100,2] %5 i=1\nret %2 %3 %6\n" },
 	{ "the first of each row of doubles", 0, 3, 0,
-	  "%0 = input f64[2,3000] slot=0\n%1 = topk %0 axis=1 k=2000 largest=0\n%2 = get f64[2,2000] %1 i=0\n%3 = topk %0 axis=1 k=50 largest=1\n%4 = get i64[2,50] %3 i=1\n"
+	  "%0 = input f64[2,3000] slot=0\n%1 = topk %0 axis=1 k=2000 largest=0\n%2 = get f64[2,2000] %1 i=0\n"
+	  "%3 = topk %0 axis=1 k=50 largest=1\n%4 = get i64[2,50] %3 i=1\n"
 	  "%5 = input bf16[3000] slot=1\n%6 = topk %5 axis=0 k=1 largest=0\n%7 = get i64[1] %6 i=1\nret %2 %4 %7\n" },
 	{ "some of each sorted row", 1, 2, 0,
-	  "%0 = input f32[3,700] slot=0\n%1 = input i64[3,2] slot=1\n%2 = take_sorted %0 %1 axis=1\n%3 = get f32[3,2] %2 i=0\n%4 = get i64[3,2] %2 i=1\n%5 = input f64[90,5] slot=2\n%6 = input i64[20,4] slot=3\n"
+	  "%0 = input f32[3,700] slot=0\n%1 = input i64[3,2] slot=1\n%2 = take_sorted %0 %1 axis=1\n%3 = get f32[3,2] %2 i=0\n"
+	  "%4 = get i64[3,2] %2 i=1\n%5 = input f64[90,5] slot=2\n%6 = input i64[20,4] slot=3\n"
 	  "%7 = take_sorted %5 %6 axis=0\n%8 = get f64[20,4] %7 i=0\nret %3 %4 %8\n" },
 	{ "searches", 0, 2, 0,
-	  "%0 = input f32[40] slot=0\n%1 = sort %0 axis=0 descending=0\n%2 = get f32[40] %1 i=0\n%3 = input f32[9,90] slot=1\n%4 = searchsorted i64[9,90] %2 %3 right=1\nret %4\n" },
+	  "%0 = input f32[40] slot=0\n%1 = sort %0 axis=0 descending=0\n%2 = get f32[40] %1 i=0\n%3 = input f32[9,90] slot=1\n"
+	  "%4 = searchsorted i64[9,90] %2 %3 right=1\nret %4\n" },
 	{ "cumsum of a transposed value", 1, 1, 0,
 	  "%0 = input f32[40,30] slot=0\n%1 = exp f32[40,30] %0\n%2 = transpose f32[30,40] %1 a=0 b=1\n%3 = cumsum f32[30,40] %2 axis=1\nret %3\n" },
 	{ "matmul of doubles", 1, 0, 0,
@@ -278,7 +300,8 @@ static const plan_case cases[] = {
 	{ "long rows, few of them, strided", 2, 0, 0,
 	  "%0 = input f32[2,524291] slot=0\n%1 = slice f32[2,262146] %0 axis=1 start=0 stop=end step=2\n"
 	  "%2 = sum f32[2,1] %1 keepdim=1 axes=1\nret %2\n" },
-	{ "a long variance: two shared sums", 4, 0, 0, "%0 = input f32[1,270000] slot=0\n%1 = const f32[] 1\n%2 = var f32[1] %0 %1 keepdim=0 axes=1\nret %2\n" },
+	{ "a long variance: two shared sums", 4, 0, 0,
+	  "%0 = input f32[1,270000] slot=0\n%1 = const f32[] 1\n%2 = var f32[1] %0 %1 keepdim=0 axes=1\nret %2\n" },
 	{ "extremes of a long row at once", 2, 0, 0,
 	  "%0 = input f64[262145] slot=0\n%1 = amax f64[] %0 keepdim=0\n%2 = amin f64[] %0 keepdim=0\n%3 = prod f64[] %0 keepdim=0\nret %1 %2 %3\n" },
 	{ "long sums of integers, and any", 2, 0, 0,
@@ -292,38 +315,65 @@ static const plan_case cases[] = {
 	  "%0 = input f32[3000] slot=0\n%1 = input f32[3000] slot=1\n%2 = maximum f32[3000] %0 %1\n%3 = mul f32[3000] %2 %0\n"
 	  "%4 = minimum f32[3000] %3 %1\n%5 = sub f32[3000] %0 %4\n%6 = maximum f32[3000] %5 %1\nret %6\n" },
 	{ "indices at another index of the sum that joins", 2, 0, 0,
-	  "%0 = input f32[4,3] slot=0\n%1 = arange f32[12] dtype=f32 start=0 stop=12 step=1\n%2 = reshape f32[3,4] %1 shape=3,4\n%3 = permute f32[4,3] %2 axes=1,0\n"
+	  "%0 = input f32[4,3] slot=0\n%1 = arange f32[12] dtype=f32 start=0 stop=12 step=1\n%2 = reshape f32[3,4] %1 shape=3,4\n"
+	  "%3 = permute f32[4,3] %2 axes=1,0\n"
 	  "%4 = neg f32[4,3] %3\n%5 = sum f32[] %0 keepdim=0\n%6 = mul f32[4,3] %0 %4\n%7 = add f32[4,3] %6 %5\nret %7\n" },
 	{ "a 0-d value", 1, 0, 0, "%0 = input f32[] slot=0\n%1 = exp f32[] %0\nret %1\n" },
 };
 
 /* Small integers: products of f32 are exact in any order. kernels, calls: with the library. */
-static const struct { plan_case own; int kernels, calls; } products[] = {
-	{ { "matrices", 1, 0, 0, "%0 = input f32[13,17] slot=0\n%1 = input f32[17,9] slot=1\n%2 = matmul f32[13,9] %0 %1\nret %2\n" }, 0, 1 },
+static const struct { plan_case own; int kernels, calls;
+} products[] = {
+	{ { "matrices", 1, 0, 0, "%0 = input f32[13,17] slot=0\n%1 = input f32[17,9] slot=1\n%2 = matmul f32[13,9] %0 %1\nret %2\n" },
+	  0,
+	  1 },
 	{ { "vectors", 3, 0, 0,
-	  "%0 = input f32[17] slot=0\n%1 = input f32[17,9] slot=1\n%2 = matmul f32[9] %0 %1\n%3 = transpose f32[9,17] %1 a=0 b=1\n"
-	  "%4 = matmul f32[9] %3 %0\n%5 = matmul f32[] %0 %0\nret %2 %4 %5\n" }, 0, 3 },
+	    "%0 = input f32[17] slot=0\n%1 = input f32[17,9] slot=1\n%2 = matmul f32[9] %0 %1\n%3 = transpose f32[9,17] %1 a=0 b=1\n"
+	    "%4 = matmul f32[9] %3 %0\n%5 = matmul f32[] %0 %0\nret %2 %4 %5\n" },
+	  0,
+	  3 },
 	{ { "batches that broadcast", 1, 0, 0,
-	  "%0 = input f32[2,1,5,6] slot=0\n%1 = input f32[3,6,4] slot=1\n%2 = matmul f32[2,3,5,4] %0 %1\nret %2\n" }, 0, 1 },
+	    "%0 = input f32[2,1,5,6] slot=0\n%1 = input f32[3,6,4] slot=1\n%2 = matmul f32[2,3,5,4] %0 %1\nret %2\n" },
+	  0,
+	  1 },
 	{ { "heads cut out by strides", 1, 0, 0,
-	  "%0 = input f32[2,7,12] slot=0\n%1 = reshape f32[2,7,3,4] %0 shape=2,7,3,4\n%2 = permute f32[2,3,7,4] %1 axes=0,2,1,3\n"
-	  "%3 = permute f32[2,3,4,7] %1 axes=0,2,3,1\n%4 = matmul f32[2,3,7,7] %2 %3\nret %4\n" }, 0, 1 },
+	    "%0 = input f32[2,7,12] slot=0\n%1 = reshape f32[2,7,3,4] %0 shape=2,7,3,4\n%2 = permute f32[2,3,7,4] %1 axes=0,2,1,3\n"
+	    "%3 = permute f32[2,3,4,7] %1 axes=0,2,3,1\n%4 = matmul f32[2,3,7,7] %2 %3\nret %4\n" },
+	  0,
+	  1 },
 	{ { "strides no library takes", 1, 0, 0,
-	  "%0 = input f32[5,6] slot=0 strides=18,3\n%1 = input f32[6,4] slot=1 strides=4,0\n%2 = matmul f32[5,4] %0 %1\nret %2\n" }, 2, 1 },
+	    "%0 = input f32[5,6] slot=0 strides=18,3\n%1 = input f32[6,4] slot=1 strides=4,0\n%2 = matmul f32[5,4] %0 %1\nret %2\n" },
+	  2,
+	  1 },
 	{ { "negative strides", 1, 0, 0,
-	  "%0 = input f32[5,6] slot=0\n%1 = flip f32[5,6] %0 axes=0,1\n%2 = input f32[6,4] slot=1\n%3 = matmul f32[5,4] %1 %2\nret %3\n" }, 1, 1 },
-	{ { "three chunks", 1, 0, 0, "%0 = input f32[7,600] slot=0\n%1 = input f32[600,40] slot=1\n%2 = matmul f32[7,40] %0 %1\nret %2\n" }, 0, 1 },
-	{ { "a row, three chunks", 1, 0, 0, "%0 = input f32[600] slot=0\n%1 = input f32[600,70] slot=1\n%2 = matmul f32[70] %0 %1\nret %2\n" }, 0, 1 },
-	{ { "a panel of a vector and a column", 1, 0, 0, "%0 = input f32[20,9] slot=0\n%1 = input f32[9,49] slot=1\n%2 = matmul f32[20,49] %0 %1\nret %2\n" }, 0, 1 },
+	    "%0 = input f32[5,6] slot=0\n%1 = flip f32[5,6] %0 axes=0,1\n%2 = input f32[6,4] slot=1\n%3 = matmul f32[5,4] %1 %2\nret %3\n" },
+	  1,
+	  1 },
+	{ { "three chunks", 1, 0, 0, "%0 = input f32[7,600] slot=0\n%1 = input f32[600,40] slot=1\n%2 = matmul f32[7,40] %0 %1\nret %2\n" },
+	  0,
+	  1 },
+	{ { "a row, three chunks", 1, 0, 0,
+	    "%0 = input f32[600] slot=0\n%1 = input f32[600,70] slot=1\n%2 = matmul f32[70] %0 %1\nret %2\n" },
+	  0,
+	  1 },
+	{ { "a panel of a vector and a column", 1, 0, 0,
+	    "%0 = input f32[20,9] slot=0\n%1 = input f32[9,49] slot=1\n%2 = matmul f32[20,49] %0 %1\nret %2\n" },
+	  0,
+	  1 },
 	{ { "K = 0", 1, 0, 0, "%0 = input f32[5,0] slot=0\n%1 = input f32[0,4] slot=1\n%2 = matmul f32[5,4] %0 %1\nret %2\n" }, 1, 0 },
 	{ { "with bias and activation", 1, 0, 0,
-	  "%0 = input f32[5,6] slot=0\n%1 = input f32[6,4] slot=1\n%2 = input f32[4] slot=2\n%3 = matmul f32[5,4] %0 %1\n"
-	  "%4 = add f32[5,4] %3 %2\n%5 = relu f32[5,4] %4\nret %5\n" }, 1, 1 },
+	    "%0 = input f32[5,6] slot=0\n%1 = input f32[6,4] slot=1\n%2 = input f32[4] slot=2\n%3 = matmul f32[5,4] %0 %1\n"
+	    "%4 = add f32[5,4] %3 %2\n%5 = relu f32[5,4] %4\nret %5\n" },
+	  1,
+	  1 },
 	{ { "a view that gets a buffer for it after a sum has looked through the view", 2, 0, 0,
-	  "%0 = input f32[2,3,4] slot=0\n%1 = permute f32[4,3,2] %0 axes=2,1,0\n%2 = input f32[4,2,5] slot=1\n%3 = matmul f32[4,3,5] %1 %2\n"
-	  "%4 = flip f32[4,3,2] %1 axes=0,1,2\n%5 = permute f32[2,3,4] %4 axes=2,1,0\n%6 = sum f32[] %5 keepdim=0\nret %3 %6\n" }, 2, 1 },
-	{ { "a shared operand", 2, 0, 0,
-	  "%0 = input f32[4,4] slot=0\n%1 = matmul f32[4,4] %0 %0\n%2 = matmul f32[4,4] %1 %0\nret %2\n" }, 0, 2 },
+	    "%0 = input f32[2,3,4] slot=0\n%1 = permute f32[4,3,2] %0 axes=2,1,0\n%2 = input f32[4,2,5] slot=1\n%3 = matmul f32[4,3,5] %1 %2\n"
+	    "%4 = flip f32[4,3,2] %1 axes=0,1,2\n%5 = permute f32[2,3,4] %4 axes=2,1,0\n%6 = sum f32[] %5 keepdim=0\nret %3 %6\n" },
+	  2,
+	  1 },
+	{ { "a shared operand", 2, 0, 0, "%0 = input f32[4,4] slot=0\n%1 = matmul f32[4,4] %0 %0\n%2 = matmul f32[4,4] %1 %0\nret %2\n" },
+	  0,
+	  2 },
 };
 
 static void check_case(const plan_case *c, int kernels, int calls, bool whole)
@@ -351,7 +401,9 @@ static tj_status run_counted(const void *self, void *const *buf, rt_run *r) { re
 
 static void check_library(const lo_routine *const *library, uint32_t calls, uint32_t evals, uint32_t kernels)
 {
-	ir_graph g = parsed("%0 = input f32[5,3] slot=0 strides=1,5\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter_add f32[5,3] %0 %1 %2 axis=0\nret %3\n");
+	ir_graph g = parsed(
+		"%0 = input f32[5,3] slot=0 strides=1,5\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n"
+		"%3 = scatter_add f32[5,3] %0 %1 %2 axis=0\nret %3\n");
 	lo_target t = *interp_target();
 	rt_err err = { 0 };
 	env e;
@@ -378,7 +430,8 @@ static void test_library(void **state)
 	check_library((const lo_routine *const[]){ &own, NULL }, 1, 0, 1); /* a kernel makes the first operand row-major */
 	assert_int_equal(own_runs, 2);
 	for (tj_dtype d = 0; d < TJ_DTYPE_COUNT; d++) {
-		assert_false(lo_bounded(IR_matmul, d, RT_CPU, 0) || lo_bounded(IR_matmul, d, RT_CPU, RT_PRODUCTS_OWN) || lo_bounded(IR_scatter_add, d, RT_CPU, RT_PRODUCTS_LIBRARY));
+		assert_false(lo_bounded(IR_matmul, d, RT_CPU, 0) || lo_bounded(IR_matmul, d, RT_CPU, RT_PRODUCTS_OWN) ||
+		             lo_bounded(IR_scatter_add, d, RT_CPU, RT_PRODUCTS_LIBRARY));
 		assert_int_equal(lo_bounded(IR_matmul, d, RT_CPU, RT_PRODUCTS_LIBRARY), d == TJ_F32 && rt_onednn());
 	}
 }
@@ -515,10 +568,17 @@ static void check_target(const plan_case *c, const lo_target *t, rt_text *all)
 static void test_targets(void **state)
 {
 	(void)state;
-	const struct { const lo_target *t; const char *has[5], *never[5]; } all[] = {
-		{ interp_target(), { "schedule cpu vec=r", "vec=d block=", " scratch at=0", "part=", "vec=tile block=" }, { "vec=none", "registers", "shared" } },
-		{ small_target(), { "schedule small vec=none", "block=7", "part=64", "part=2048", "f32 add pairs" }, { "vec=r", "vec=d", "keep b" } },
-		{ near_target(), { "schedule near vec=none", " registers\n", " shared at=0", "shared=", "schedule near vec=tile" }, { "part=", "scratch at=", "schedule cpu" } },
+	const struct { const lo_target *t; const char *has[5], *never[5];
+	} all[] = {
+		{ interp_target(),
+		  { "schedule cpu vec=r", "vec=d block=", " scratch at=0", "part=", "vec=tile block=" },
+		  { "vec=none", "registers", "shared" } },
+		{ small_target(),
+		  { "schedule small vec=none", "block=7", "part=64", "part=2048", "f32 add pairs" },
+		  { "vec=r", "vec=d", "keep b" } },
+		{ near_target(),
+		  { "schedule near vec=none", " registers\n", " shared at=0", "shared=", "schedule near vec=tile" },
+		  { "part=", "scratch at=", "schedule cpu" } },
 	};
 	for (size_t i = 0; i < RT_COUNT(all); i++) {
 		rt_text text = { 0 };
@@ -537,21 +597,30 @@ static void test_targets(void **state)
 }
 
 /* ---- values that are stored again for late products ---- */
-/* x is computed from the product, and read by the product after it and by one far behind. In between are three products, and the gradient `late`. */
-#define STORED(x, late) "%0 = input f32[24,40] slot=0\n%1 = input f32[40,40] slot=1\n%2 = input f32[40] slot=2\n%3 = matmul f32[24,40] %0 %1\n" x \
-	"%10 = matmul f32[24,40] %9 %1\n%11 = matmul f32[24,40] %10 %1\n%12 = transpose f32[40,40] %1 a=0 b=1\n%13 = matmul f32[24,40] %11 %12\n%14 = matmul f32[24,40] %13 %12\n" late
+/* x is computed from the product, and read by the product after it and by one far behind. In between are three products, and the gradient
+ * `late`. */
+#define STORED(x, late) \
+	"%0 = input f32[24,40] slot=0\n%1 = input f32[40,40] slot=1\n%2 = input f32[40] slot=2\n%3 = matmul f32[24,40] %0 %1\n" x \
+	"%10 = matmul f32[24,40] %9 %1\n%11 = matmul f32[24,40] %10 %1\n%12 = transpose f32[40,40] %1 a=0 b=1\n"
+	"%13 = matmul f32[24,40] %11 %12\n%14 = matmul f32[24,40] %13 %12\n" late
 
-#define GELU "%4 = mul f32[24,40] %3 %2\n%5 = tanh f32[24,40] %4\n%6 = const f32[] 0x1p+0\n%7 = add f32[24,40] %5 %6\n%8 = add f32[24,40] %3 %2\n%9 = mul f32[24,40] %8 %7\n"
-#define NORM "%4 = sum f32[24,1] %3 keepdim=1 axes=1\n%5 = sub f32[24,40] %3 %4\n%6 = const f32[] 0x1p-1\n%7 = mul f32[24,40] %5 %6\n%8 = mul f32[24,40] %7 %2\n%9 = add f32[24,40] %8 %2\n"
+#define GELU \
+	"%4 = mul f32[24,40] %3 %2\n%5 = tanh f32[24,40] %4\n%6 = const f32[] 0x1p+0\n%7 = add f32[24,40] %5 %6\n%8 = add f32[24,40] %3 %2\n"
+	"%9 = mul f32[24,40] %8 %7\n"
+#define NORM \
+	"%4 = sum f32[24,1] %3 keepdim=1 axes=1\n%5 = sub f32[24,40] %3 %4\n%6 = const f32[] 0x1p-1\n%7 = mul f32[24,40] %5 %6\n"
+	"%8 = mul f32[24,40] %7 %2\n%9 = add f32[24,40] %8 %2\n"
 #define LATE "%18 = transpose f32[40,24] %9 a=0 b=1\n%19 = matmul f32[40,40] %18 %13\n"
 
 static void test_stored_again(void **state)
 {
 	(void)state;
 	static const char *const graphs[] = {
-		STORED(GELU, "%15 = mul f32[24,40] %14 %7\n%16 = mul f32[24,40] %15 %3\n" LATE "ret %16 %19\n"),           /* by a product */
-		STORED(GELU, "%15 = mul f32[24,40] %14 %7\n%16 = mul f32[24,40] %15 %3\n%17 = sum f32[40] %16 keepdim=0 axes=0\n" LATE "ret %16 %17 %19\n"), /* by columns */
-		STORED(NORM, "%15 = mul f32[24,40] %14 %7\n%16 = sum f32[24,1] %15 keepdim=1 axes=1\n%17 = sub f32[24,40] %14 %16\n" LATE "ret %17 %19\n"), /* by rows */
+		STORED(GELU, "%15 = mul f32[24,40] %14 %7\n%16 = mul f32[24,40] %15 %3\n" LATE "ret %16 %19\n"), /* by a product */
+		STORED(GELU, "%15 = mul f32[24,40] %14 %7\n%16 = mul f32[24,40] %15 %3\n%17 = sum f32[40] %16 keepdim=0 axes=0\n" LATE
+		             "ret %16 %17 %19\n"), /* by columns */
+		STORED(NORM, "%15 = mul f32[24,40] %14 %7\n%16 = sum f32[24,1] %15 keepdim=1 axes=1\n%17 = sub f32[24,40] %14 %16\n" LATE
+		             "ret %17 %19\n"), /* by rows */
 	};
 	static lo_target of[2];
 	of[0] = *interp_target(), of[1] = lo_cpu;
@@ -575,8 +644,8 @@ static void test_stored_again(void **state)
 		}
 }
 
-/* The kernel that computes a value first depends on the one that could store it again, as random graphs with other figures found: both need an operand that the first
- * one computes. */
+/* The kernel that computes a value first depends on the one that could store it again, as random graphs with other figures found: both need
+ * an operand that the first one computes. */
 static const char in_a_circle[] =
 	"%0 = input f64[9,9] slot=0\n"
 	"%1 = input f64[29,9] slot=1\n"
@@ -643,8 +712,9 @@ static void test_stored_in_a_circle(void **state)
 static void test_same_ext(void **state)
 {
 	(void)state;
-	ir_graph g = parsed("%0 = input f32[4,6] slot=3\n%1 = transpose f32[6,4] %0 a=0 b=1\n%2 = slice f32[3,4] %1 axis=0 start=5 stop=end step=-2\n"
-	                    "%3 = reshape f32[12] %2 shape=12\nret %2 %0 %3\n");
+	ir_graph g = parsed(
+		"%0 = input f32[4,6] slot=3\n%1 = transpose f32[6,4] %0 a=0 b=1\n%2 = slice f32[3,4] %1 axis=0 start=5 stop=end step=-2\n"
+		"%3 = reshape f32[12] %2 shape=12\nret %2 %0 %3\n");
 	rt_exec *x = built(&g, interp_target(), false);
 	assert_int_equal(x->out[0].same_ext, 3);
 	assert_int_equal(x->out[0].offset, 5);
@@ -669,7 +739,9 @@ static int alias_of(const char *text)
 }
 
 /* The sums of a product are added to an external, in place: each of its elements is read and written once. */
-#define ADDED "%0 = input f32[27,30] slot=0\n%1 = input f32[30,40] slot=1\n%2 = matmul f32[27,40] %0 %1\n%3 = input f32[27,40] slot=2\n%4 = add f32[27,40] %2 %3\nret %4\n"
+#define ADDED \
+	"%0 = input f32[27,30] slot=0\n%1 = input f32[30,40] slot=1\n%2 = matmul f32[27,40] %0 %1\n%3 = input f32[27,40] slot=2\n"
+	"%4 = add f32[27,40] %2 %3\nret %4\n"
 
 static void test_in_place(void **state)
 {
@@ -703,7 +775,10 @@ static void test_alias(void **state)
 	assert_int_equal(alias_of("%0 = input f32[8,8] slot=0\n%1 = transpose f32[8,8] %0 a=0 b=1\n%2 = neg f32[8,8] %1\nret %2\n"), -1);
 	/* another dtype, shape, layout */
 	assert_int_equal(alias_of("%0 = input f32[8] slot=0\n%1 = cast i32[8] %0 dtype=i32\nret %1\n"), -1);
-	assert_int_equal(alias_of("%0 = input f32[1,8] slot=0\n%1 = input f32[8] slot=1\n%2 = reshape f32[8] %0 shape=8\n%3 = neg f32[8] %2\nret %3\n"), -1);
+	assert_int_equal(
+		alias_of(
+			"%0 = input f32[1,8] slot=0\n%1 = input f32[8] slot=1\n%2 = reshape f32[8] %0 shape=8\n%3 = neg f32[8] %2\nret %3\n"),
+		-1);
 	assert_int_equal(alias_of("%0 = input f32[8] slot=0 strides=2\n%1 = exp f32[8] %0\nret %1\n"), -1);
 	/* returned as it is, too */
 	assert_int_equal(alias_of("%0 = input f32[8] slot=0\n%1 = exp f32[8] %0\nret %1 %0\n"), -1);
@@ -711,10 +786,16 @@ static void test_alias(void **state)
 	assert_int_equal(alias_of("%0 = input f32[4,4] slot=0\n%1 = exp f32[4,4] %0\n%2 = matmul f32[4,4] %1 %0\nret %1 %2\n"), -1);
 	/* a product reads its operands again and again, what is added to it once */
 	assert_int_equal(alias_of("%0 = input f32[4,4] slot=0\n%1 = input f32[4,4] slot=1\n%2 = matmul f32[4,4] %0 %1\nret %2\n"), -1);
-	assert_int_equal(alias_of("%0 = input f32[4,4] slot=0\n%1 = input f32[4,4] slot=1\n%2 = matmul f32[4,4] %0 %1\n%3 = add f32[4,4] %2 %0\nret %3\n"), -1);
+	assert_int_equal(
+		alias_of(
+			"%0 = input f32[4,4] slot=0\n%1 = input f32[4,4] slot=1\n%2 = matmul f32[4,4] %0 %1\n%3 = add f32[4,4] %2 %0\nret %3\n"),
+		-1);
 	/* nor one that the columns of one row are computed from: its second chunk of 504 is read after sums of the first one are in the result */
-	assert_int_equal(alias_of("%0 = input f32[1,504] slot=0\n%1 = input f32[504,16] slot=1\n%2 = input f32[1,16] slot=2\n%3 = add f32[504,16] %1 %2\n"
-	                          "%4 = matmul f32[1,16] %0 %3\nret %4\n"), -1);
+	assert_int_equal(
+		alias_of(
+			"%0 = input f32[1,504] slot=0\n%1 = input f32[504,16] slot=1\n%2 = input f32[1,16] slot=2\n%3 = add f32[504,16] %1 %2\n"
+			"%4 = matmul f32[1,16] %0 %3\nret %4\n"),
+		-1);
 	assert_int_equal(alias_of(ADDED), 2);
 	/* something may still fail */
 	assert_int_equal(alias_of("%0 = input i32[8] slot=0\n%1 = input i32[8] slot=1\n%2 = remainder i32[8] %0 %1\nret %2\n"), -1);
@@ -759,9 +840,11 @@ static void check_fault(const char *text, tj_status code, const char *op)
 static void test_faults(void **state)
 {
 	(void)state;
-	check_fault("%0 = input f32[4,6] slot=0\n%1 = input i64[3] slot=1\n%2 = embedding f32[3,6] %0 %1  # user.c:5\nret %2\n", TJ_ERR_INDEX, "embedding");
+	check_fault("%0 = input f32[4,6] slot=0\n%1 = input i64[3] slot=1\n%2 = embedding f32[3,6] %0 %1  # user.c:5\nret %2\n",
+	            TJ_ERR_INDEX, "embedding");
 	check_fault("%0 = input i64[3] slot=1\n%1 = one_hot i64[3,4] %0 n=4  # user.c:5\nret %1\n", TJ_ERR_INDEX, "one_hot");
-	check_fault("%0 = input i64[3] slot=0\n%1 = input i64[3] slot=1\n%2 = floor_divide i64[3] %0 %1  # user.c:5\nret %2\n", TJ_ERR_DIV, "floor_divide");
+	check_fault("%0 = input i64[3] slot=0\n%1 = input i64[3] slot=1\n%2 = floor_divide i64[3] %0 %1  # user.c:5\nret %2\n", TJ_ERR_DIV,
+	            "floor_divide");
 }
 
 /* ---- memory ---- */
@@ -849,8 +932,9 @@ static void test_want_of_memory(void **state)
 static void test_text(void **state)
 {
 	(void)state;
-	static const char product[] = "%0 = input i8[2,5,6] slot=0\n%1 = cast i32[2,5,6] %0 dtype=i32\n%2 = input i32[4,6] slot=1\n%3 = transpose i32[6,4] %2 a=0 b=1\n"
-	                              "%4 = matmul i32[2,5,4] %1 %3\n%5 = neg i32[2,5,4] %4\nret %5\n";
+	static const char product[] =
+		"%0 = input i8[2,5,6] slot=0\n%1 = cast i32[2,5,6] %0 dtype=i32\n%2 = input i32[4,6] slot=1\n%3 = transpose i32[6,4] %2 a=0 b=1\n"
+		"%4 = matmul i32[2,5,4] %1 %3\n%5 = neg i32[2,5,4] %4\nret %5\n";
 	const struct { const char *graph; tj_dump_what what; const char *part; } all[] = {
 		{ cases[0].text, TJ_DUMP_KERNELS, "reduce f32 max row" },
 		{ cases[0].text, TJ_DUMP_PLAN, "1 kernels" },
@@ -1032,7 +1116,8 @@ static void test_code_of_targets(void **state)
 
 /* A product whose loop and operands are those of a test. */
 #define DOT(schedule, before, loop) \
-	"kernel k\n  schedule " schedule "\n  buf b0 f32 in\n  buf b1 f32 in\n  buf b2 f32 out\n  buf b3 f64 in\n  buf b4 i64 in\n  buf b5 bool in\n  buf b6 f32 panels elems=16\n" \
+	"kernel k\n  schedule " schedule \
+	"\n  buf b0 f32 in\n  buf b1 f32 in\n  buf b2 f32 out\n  buf b3 f64 in\n  buf b4 i64 in\n  buf b5 bool in\n  buf b6 f32 panels elems=16\n" \
 	"  dim 3\n  dim 7\n  red 5\n" before "  loop\n    " loop "\n"
 #define TILE "cpu vec=tile block=7 rows=3"
 #define ROWS_OF_A "%0 = load f32 b0 [0 + 5*d0 + 1*r]\n    "
@@ -1042,7 +1127,8 @@ static void test_code_of_targets(void **state)
 static void test_bad_schedules(void **state)
 {
 	(void)state;
-	static const struct { const char *text, *why; } bad[] = {
+	static const struct { const char *text, *why;
+	} bad[] = {
 		{ ROWS("cpu vec=r scratch=464", ""), "kept" },
 		{ ROWS("cpu vec=r scratch=464", "  keep b1 scratch at=0\n"), "a kept buffer has no place" },
 		{ ROWS("cpu vec=r scratch=464", "  keep b2 scratch at=0\n  keep b2 scratch at=0\n"), "kept" },
@@ -1057,31 +1143,58 @@ static void test_bad_schedules(void **state)
 		{ ROWS("cpu vec=r scratch=464", "  keep b2 recomputed\n"), "unknown word" },
 		{ ROWS("cpu vec=r scratch=-1", "  keep b2 scratch at=0\n"), "a number of bytes is negative" },
 		{ "kernel k\n  schedule cpu vec=r part=1024\n  buf b0 f32 in\n  buf b1 f32 out\n  dim 2\n  red 9000\n  loop\n"
-		  "    %0 = load f32 b0 [0 + 9000*d0 + 1*r]\n    part add row b1 [0 + 1152*d0 + 1*r] %0\n", "less than a chunk of the tree" },
+		  "    %0 = load f32 b0 [0 + 9000*d0 + 1*r]\n    part add row b1 [0 + 1152*d0 + 1*r] %0\n",
+		  "less than a chunk of the tree" },
 		{ DOT("cpu vec=d block=7", "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "a schedule without tiles" },
-		{ DOT("cpu vec=tile block=7", "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "tiles, and they alone, have rows" },
-		{ DOT("cpu vec=d block=7 rows=3", "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "tiles, and they alone, have rows" },
-		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot row %0 %1"), "a product of matrices, and nothing else, is a chain" },
+		{ DOT("cpu vec=tile block=7", "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"),
+		  "tiles, and they alone, have rows" },
+		{ DOT("cpu vec=d block=7 rows=3", "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"),
+		  "tiles, and they alone, have rows" },
+		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot row %0 %1"),
+		  "a product of matrices, and nothing else, is a chain" },
 		{ DOT(TILE, "", ROWS_OF_A "%1 = reduce f32 add chain %0"), "a product of matrices, and nothing else, is a chain" },
-		{ DOT(TILE, "", ROWS_OF_A "%1 = load f64 b3 [0 + 1*d1 + 7*r]\n    %2 = reduce f32 dot chain %0 %1"), "its operands have no common dtype of numbers" },
-		{ DOT(TILE, "", "%0 = load bool b5 [0 + 5*d0 + 1*r]\n    %1 = load bool b5 [0 + 1*d1 + 7*r]\n    %2 = reduce bool dot chain %0 %1"), "its operands have no common dtype of numbers" },
-		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = index i64 d0\n    %3 = reduce f32 dot chain %0 %1"), "its loop has more than loads and plain primitives" },
-		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = load i64 b4 [0 + 1*r]\n    %3 = div i64 %2 %2\n    %4 = reduce f32 dot chain %0 %1"), "its loop has more than loads and plain primitives" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f64 b3 [0 + 1*d1 + 7*r]\n    %2 = reduce f32 dot chain %0 %1"),
+		  "its operands have no common dtype of numbers" },
+		{ DOT(TILE, "",
+		      "%0 = load bool b5 [0 + 5*d0 + 1*r]\n    %1 = load bool b5 [0 + 1*d1 + 7*r]\n    %2 = reduce bool dot chain %0 %1"),
+		  "its operands have no common dtype of numbers" },
+		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = index i64 d0\n    %3 = reduce f32 dot chain %0 %1"),
+		  "its loop has more than loads and plain primitives" },
+		{ DOT(TILE, "",
+		      ROWS_OF_A COLUMNS_OF_B "%2 = load i64 b4 [0 + 1*r]\n    %3 = div i64 %2 %2\n    %4 = reduce f32 dot chain %0 %1"),
+		  "its loop has more than loads and plain primitives" },
 		{ DOT(TILE, "", ROWS_OF_A "%1 = const f32 0x1p+0\n    %2 = reduce f32 dot chain %0 %1"), "an operand is not in memory" },
-		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b1 [0 + 1*d1 + 7*r/1]\n    %2 = reduce f32 dot chain %0 %1"), "only products read groups of r" },
-		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b1 [0 + 1*d1 + 7*r + 2*(r/1)]\n    %2 = reduce f32 dot chain %0 %1"), "only loads of products jump" },
-		{ DOT("cpu vec=d block=7", "", "%0 = load f32 b1 [0 + 1*d1 + 7*r/2]\n    %1 = reduce f32 max none %0"), "only products read groups of r" },
-		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = load f32 b0 [1]\n    %3 = load f32 b0 [2]\n    %4 = load f32 b0 [3]\n    %5 = load f32 b0 [4]\n    %6 = load f32 b0 [5]\n    "
-		  "%7 = load f32 b0 [6]\n    %8 = load f32 b0 [7]\n    %9 = reduce f32 dot chain %0 %1"), "its loop has too many loads" },
-		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1\n    %3 = load f32 b0 [0 + 1*r]"), "its loop has more than loads and plain primitives" },
-		{ DOT(TILE, "  point\n    %0 = const f32 0x1p+0\n", COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "its loop reads a value from outside" },
-		{ DOT(TILE, "", "%0 = load i64 b4 [0 + 1*r]\n    " COLUMNS_OF_B "%2 = load f32 b0 [0 + 5*d0] + %0*1\n    %3 = reduce f32 dot chain %2 %1"), "its loop has more than loads and plain primitives" },
-		{ DOT(TILE, "", "%0 = load f32 b0 [0 + 1*d1 + 7*r]\n    " COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"), "both operands depend on the last dimension" },
-		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b6 [7 + 1*d1 + 7*r]\n    %2 = reduce f32 dot chain %0 %1"), "panels hold a matrix" },
-		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b6 [0 + 1*d1 + 8*r]\n    %2 = reduce f32 dot chain %0 %1"), "panels hold a matrix" },
-		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b6 [0 + 1*d0 + 1*d1 + 7*r]\n    %2 = reduce f32 dot chain %0 %1"), "panels hold a matrix" },
-		{ DOT("cpu vec=d block=7", "", "%0 = load f32 b6 [0 + 1*d1 + 7*r]\n    %1 = reduce f32 max none %0"), "panels hold a matrix" },
-		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1\n  point\n    store b6 [0 + 1*d1 + 7*d0] %2"), "stores to an input" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b1 [0 + 1*d1 + 7*r/1]\n    %2 = reduce f32 dot chain %0 %1"),
+		  "only products read groups of r" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b1 [0 + 1*d1 + 7*r + 2*(r/1)]\n    %2 = reduce f32 dot chain %0 %1"),
+		  "only loads of products jump" },
+		{ DOT("cpu vec=d block=7", "", "%0 = load f32 b1 [0 + 1*d1 + 7*r/2]\n    %1 = reduce f32 max none %0"),
+		  "only products read groups of r" },
+		{ DOT(TILE, "",
+		      ROWS_OF_A COLUMNS_OF_B
+		      "%2 = load f32 b0 [1]\n    %3 = load f32 b0 [2]\n    %4 = load f32 b0 [3]\n    %5 = load f32 b0 [4]\n    %6 = load f32 b0 [5]\n    "
+		      "%7 = load f32 b0 [6]\n    %8 = load f32 b0 [7]\n    %9 = reduce f32 dot chain %0 %1"),
+		  "its loop has too many loads" },
+		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1\n    %3 = load f32 b0 [0 + 1*r]"),
+		  "its loop has more than loads and plain primitives" },
+		{ DOT(TILE, "  point\n    %0 = const f32 0x1p+0\n", COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"),
+		  "its loop reads a value from outside" },
+		{ DOT(TILE, "",
+		      "%0 = load i64 b4 [0 + 1*r]\n    " COLUMNS_OF_B
+		      "%2 = load f32 b0 [0 + 5*d0] + %0*1\n    %3 = reduce f32 dot chain %2 %1"),
+		  "its loop has more than loads and plain primitives" },
+		{ DOT(TILE, "", "%0 = load f32 b0 [0 + 1*d1 + 7*r]\n    " COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1"),
+		  "both operands depend on the last dimension" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b6 [7 + 1*d1 + 7*r]\n    %2 = reduce f32 dot chain %0 %1"),
+		  "panels hold a matrix" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b6 [0 + 1*d1 + 8*r]\n    %2 = reduce f32 dot chain %0 %1"),
+		  "panels hold a matrix" },
+		{ DOT(TILE, "", ROWS_OF_A "%1 = load f32 b6 [0 + 1*d0 + 1*d1 + 7*r]\n    %2 = reduce f32 dot chain %0 %1"),
+		  "panels hold a matrix" },
+		{ DOT("cpu vec=d block=7", "", "%0 = load f32 b6 [0 + 1*d1 + 7*r]\n    %1 = reduce f32 max none %0"),
+		  "panels hold a matrix" },
+		{ DOT(TILE, "", ROWS_OF_A COLUMNS_OF_B "%2 = reduce f32 dot chain %0 %1\n  point\n    store b6 [0 + 1*d1 + 7*d0] %2"),
+		  "stores to an input" },
 	};
 	for (size_t i = 0; i < RT_COUNT(bad); i++) {
 		lo_kernel k;
@@ -1125,11 +1238,26 @@ static void test_code_goes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plans),    cmocka_unit_test(test_products), cmocka_unit_test(test_products_of_library), cmocka_unit_test(test_library), cmocka_unit_test(test_same_ext),
-		cmocka_unit_test(test_in_place), cmocka_unit_test(test_alias),    cmocka_unit_test(test_into),     cmocka_unit_test(test_faults),
-		cmocka_unit_test(test_memory),   cmocka_unit_test(test_want_of_memory), cmocka_unit_test(test_text),
-		cmocka_unit_test(test_code_goes), cmocka_unit_test(test_targets), cmocka_unit_test(test_stored_again), cmocka_unit_test(test_stored_in_a_circle), cmocka_unit_test(test_back_end_when_needed),
-		cmocka_unit_test(test_code_of_schedules), cmocka_unit_test(test_code_of_targets), cmocka_unit_test(test_bad_schedules),
+		cmocka_unit_test(test_plans),
+		cmocka_unit_test(test_products),
+		cmocka_unit_test(test_products_of_library),
+		cmocka_unit_test(test_library),
+		cmocka_unit_test(test_same_ext),
+		cmocka_unit_test(test_in_place),
+		cmocka_unit_test(test_alias),
+		cmocka_unit_test(test_into),
+		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_want_of_memory),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_code_goes),
+		cmocka_unit_test(test_targets),
+		cmocka_unit_test(test_stored_again),
+		cmocka_unit_test(test_stored_in_a_circle),
+		cmocka_unit_test(test_back_end_when_needed),
+		cmocka_unit_test(test_code_of_schedules),
+		cmocka_unit_test(test_code_of_targets),
+		cmocka_unit_test(test_bad_schedules),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 	interp_free();

@@ -1,5 +1,6 @@
-/* How lowering grows with the graph, by counts, not by times: places that searches for paths visit, and kernels that are compiled. The line of
- * values that these searches rely on (lower/paths.c). */
+/* SPDX-License-Identifier: MIT */
+/* How lowering grows with the graph, by counts, not by times: places that searches for paths visit, and kernels that are compiled. The line
+ * of values that these searches rely on (lower/paths.c). */
 #include "lower/low.h"
 #include "test/kit.h"
 #include "test/mock.h"
@@ -7,7 +8,10 @@
 enum { N = 16, OPS = 60, GRAPHS = 300, LAYERS = 20 };
 
 /* ---- the line ---- */
-static uint32_t unit_of(const lo_low *L, ir_ref r) { return L->val[r].group == LO_NOGROUP ? LO_NOGROUP : lo_group_at(L, &(uint32_t){ L->val[r].group })->place; }
+static uint32_t unit_of(const lo_low *L, ir_ref r)
+{
+	return L->val[r].group == LO_NOGROUP ? LO_NOGROUP : lo_group_at(L, &(uint32_t){ L->val[r].group })->place;
+}
 
 /* Its readers compute it, so it has no place of its own. */
 static bool in_readers(const lo_low *L, ir_ref r)
@@ -51,14 +55,18 @@ static ir_ref input(ir_graph *g, int slot, int rank)
 	return ir_input(g, slot, &(ir_meta){ .dtype = TJ_F32, .rank = (uint8_t)rank, .dim = { N, N } }, NULL, NULL);
 }
 
-static uint32_t draw(uint64_t *state, uint32_t n) { return (uint32_t)((*state = *state * 6364136223846793005u + 1442695040888963407u) >> 40) % n; }
+static uint32_t draw(uint64_t *state, uint32_t n)
+{
+	return (uint32_t)((*state = *state * 6364136223846793005u + 1442695040888963407u) >> 40) % n;
+}
 
 /* Ops over random earlier values: groups merge, refuse values, and values are stored for several of them. */
 static void random_graph(ir_graph *g, uint64_t seed)
 {
 	ir_ref v[OPS] = { input(g, 0, 2), input(g, 1, 2) };
 	for (int i = 2; i < OPS; i++) {
-		const ir_ref a = v[draw(&seed, 3) ? i - 1 - (int)draw(&seed, i < 6 ? (uint32_t)i : 6) : (int)draw(&seed, (uint32_t)i)], b = v[draw(&seed, (uint32_t)i)];
+		const ir_ref a = v[draw(&seed, 3) ? i - 1 - (int)draw(&seed, i < 6 ? (uint32_t)i : 6) : (int)draw(&seed, (uint32_t)i)],
+			     b = v[draw(&seed, (uint32_t)i)];
 		switch (draw(&seed, 8)) {
 		case 0: v[i] = ir_op2(g, IR_sub, a, ir_reduce(g, IR_amax, a, 2, true, NULL), NULL); break;
 		case 1: v[i] = ir_op2(g, IR_mul, b, ir_reduce(g, IR_sum, a, 1, true, NULL), NULL); break;
@@ -97,7 +105,8 @@ static uint64_t training_visits(int layers)
 		x = ir_op2(&g, IR_add, x, ir_op1(&g, IR_tanh, y, NULL), NULL);
 	}
 	assert_true(ir_grad(&g, &(ir_grad_ask){ .y = ir_reduce(&g, IR_sum, x, 3, false, NULL), .cotangent = IR_NONE, .n = layers, .wrt = w }, to));
-	for (int i = 0; i < layers; i++) ir_ret(&g, ir_op2(&g, IR_sub, w[i], ir_op2(&g, IR_mul, to[i], ir_const_f(&g, TJ_F32, 0, NULL, 0.01), NULL), NULL));
+	for (int i = 0; i < layers; i++)
+		ir_ret(&g, ir_op2(&g, IR_sub, w[i], ir_op2(&g, IR_mul, to[i], ir_const_f(&g, TJ_F32, 0, NULL, 0.01), NULL), NULL));
 	const uint64_t n = visits(&g);
 	ir_graph_free(&g);
 	return n;
@@ -108,7 +117,9 @@ static void searches_stay_near(void **s)
 	(void)s;
 	const uint64_t few = training_visits(LAYERS), many = training_visits(4 * LAYERS);
 	assert_true(few > 0);
-	if (many > 5 * few) fail_msg("%llu places visited for %d layers, %llu for %d", (unsigned long long)few, LAYERS, (unsigned long long)many, 4 * LAYERS);
+	if (many > 5 * few)
+		fail_msg("%llu places visited for %d layers, %llu for %d", (unsigned long long)few, LAYERS, (unsigned long long)many,
+		         4 * LAYERS);
 }
 
 /* ---- equal blocks ---- */
@@ -209,7 +220,9 @@ static void many_places(void **s)
 		const float *all = tj_data(out[0]), *one = tj_data(out[1]);
 		for (int i = 0; i < PLACES * ROW; i++) assert_true(all[i] == want_of(kind, i % ROW));
 		for (int i = 0; i < ROW; i++) assert_true(one[i] == want_of(kind, i) && all[PLACES * ROW + i] == -one[i]);
-		if (strcmp(kit_backend, "eval")) assert_true(kit_stats(f).kernels > PLACES / 40); /* the compiler takes seconds for a kernel with thousands of stores */
+		if (strcmp(kit_backend, "eval"))
+			assert_true(kit_stats(f).kernels >
+			            PLACES / 40); /* the compiler takes seconds for a kernel with thousands of stores */
 		tj_close(c);
 	}
 }
@@ -245,6 +258,8 @@ static void numbers_are_asked_once(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(line_stays_in_order), cmocka_unit_test(searches_stay_near), cmocka_unit_test(equal_blocks_share_code), cmocka_unit_test(many_places), cmocka_unit_test(numbers_are_asked_once) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(line_stays_in_order), cmocka_unit_test(searches_stay_near),
+		                            cmocka_unit_test(equal_blocks_share_code), cmocka_unit_test(many_places),
+		                            cmocka_unit_test(numbers_are_asked_once) };
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* ir/math.inc: pow against MPFR; known values; kernels against the evaluator, bit for bit. */
 #include "ir/ir.h"
 #include "lower/target.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Products by oneDNN: what the library route of the CPU passes to it. Results are within the bound of any order of the sum; memory around
  * the result stays as it was; offsets, leading dimensions and transposes; the same bits in every run; OpenMP's threads are restored. */
 #include "runtime/matmul.h"
@@ -102,18 +103,20 @@ static void compare(const product *p, const operands *o)
 			for (int64_t j = 0; j < p->n; j++) {
 				double bound, want = exact(o, q, i, j, &bound);
 				if (!(fabs((double)c[j] - want) <= bound))
-					fail_msg("%lld of [%lld,%lld]x[%lld,%lld], element %lld,%lld: %a, not %a", (long long)q, (long long)p->m, (long long)p->k, (long long)p->k,
-					         (long long)p->n, (long long)i, (long long)j, (double)c[j], want);
+					fail_msg("%lld of [%lld,%lld]x[%lld,%lld], element %lld,%lld: %a, not %a", (long long)q,
+					         (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, (long long)i,
+					         (long long)j, (double)c[j], want);
 			}
 			for (int64_t j = p->n; j < o->d.c_row; j++) assert_true(c[j] == number(99 + (uint64_t)(c + j - o->c)));
 		}
 }
 
 static const product products[] = {
-	{ 1, 768, 900, 1, false, false, 0 }, { 5, 4, 100, 1, false, false, 3 },     { 100, 1, 300, 1, false, false, 0 }, { 1, 100, 300, 1, false, true, 0 },
-	{ 64, 64, 64, 7, false, false, 0 },  { 30, 20, 10, 9, true, true, 5 },      { 300, 120, 110, 1, false, false, 1 }, { 130, 120, 110, 3, true, false, 0 },
-	{ 120, 300, 90, 1, false, true, 9 }, { 33, 500, 100, 1, true, true, 0 },    { 3, 3, 3, 1, false, false, 0 },     { 17, 900, 700, 1, false, false, 0 },
-	{ 900, 17, 700, 1, true, false, 2 }, { 1, 1, 1, 1, false, false, 0 },       { 200, 210, 300, 2, false, true, 4 },
+	{ 1, 768, 900, 1, false, false, 0 },   { 5, 4, 100, 1, false, false, 3 },    { 100, 1, 300, 1, false, false, 0 },
+	{ 1, 100, 300, 1, false, true, 0 },    { 64, 64, 64, 7, false, false, 0 },   { 30, 20, 10, 9, true, true, 5 },
+	{ 300, 120, 110, 1, false, false, 1 }, { 130, 120, 110, 3, true, false, 0 }, { 120, 300, 90, 1, false, true, 9 },
+	{ 33, 500, 100, 1, true, true, 0 },    { 3, 3, 3, 1, false, false, 0 },      { 17, 900, 700, 1, false, false, 0 },
+	{ 900, 17, 700, 1, true, false, 2 },   { 1, 1, 1, 1, false, false, 0 },      { 200, 210, 300, 2, false, true, 4 },
 };
 
 /* In a team of two: large products are cut by rows or by columns; small ones, and those of many batches, are not. Each run gives the
@@ -188,6 +191,7 @@ static void test_threads_of_openmp(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_products), cmocka_unit_test(test_offsets_are_copied), cmocka_unit_test(test_threads_of_openmp) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_products), cmocka_unit_test(test_offsets_are_copied),
+		                            cmocka_unit_test(test_threads_of_openmp) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

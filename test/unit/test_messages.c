@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Error messages: each names the right line and the right cause, and appears once. */
 #include "test/kit.h"
 
@@ -29,7 +30,8 @@ static void fault_names_the_line(void **s)
 	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
 		lines l = { 0 };
 		tj_ctx *c = kit_open();
-		tj_fn *f = tj_compile(c, divides_on_two_lines, &l, TJ_OPTS(tj_compile_opts, .name = "two_lines", .nin = 2, .nout = 1, .mode = (tj_mode)mode));
+		tj_fn *f = tj_compile(c, divides_on_two_lines, &l,
+		                      TJ_OPTS(tj_compile_opts, .name = "two_lines", .nin = 2, .nout = 1, .mode = (tj_mode)mode));
 		const int32_t one[] = { 1, 2 }, zero[] = { 1, 0 };
 		tj_tensor *x = tj_from_data(c, TJ_I32, TJ_SHAPE(2), one), *z = tj_from_data(c, TJ_I32, TJ_SHAPE(2), zero);
 		l.flag = true;
@@ -41,7 +43,8 @@ static void fault_names_the_line(void **s)
 				tj_call1(f, TJ_LIST(x, z));
 				names_line(c, l.flag ? l.a : l.b);
 			}
-		tj_fn *g = tj_compile(c, divides_on_two_lines, &l, TJ_OPTS(tj_compile_opts, .name = "two_lines", .nin = 2, .nout = 1, .mode = (tj_mode)mode));
+		tj_fn *g = tj_compile(c, divides_on_two_lines, &l,
+		                      TJ_OPTS(tj_compile_opts, .name = "two_lines", .nin = 2, .nout = 1, .mode = (tj_mode)mode));
 		tj_ctx *d = tj_ctx_clone(c); /* learns its own paths over the trace that c recorded */
 		l.flag = true;
 		tj_call1(g, TJ_LIST(x, x));
@@ -129,8 +132,9 @@ static void audit_says_what_differs(void **s)
 		told t = { 0 };
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .audit = 1));
 		hidden h = { .number = 2, .a = kit_param(c, 0), .b = kit_param(c, 0) };
-		tj_fn *f = tj_compile(c, depends_on_hidden, &h, TJ_OPTS(tj_compile_opts, .name = "hidden", .nin = 1, .nout = 1, .mode = TJ_DIRECT,
-		                                                        .state = TJ_VARS(&h.a, &h.b), .on_recompile = take_reason, .on_recompile_self = &t));
+		tj_fn *f = tj_compile(c, depends_on_hidden, &h,
+		                      TJ_OPTS(tj_compile_opts, .name = "hidden", .nin = 1, .nout = 1, .mode = TJ_DIRECT,
+		                              .state = TJ_VARS(&h.a, &h.b), .on_recompile = take_reason, .on_recompile_self = &t));
 		tj_tensor *x = F32(c, 1, 2, 3, 4), *y;
 		for (int i = 0; i < 4; i++) assert_int_equal(tj_call_ex(f, &y, TJ_LIST(x), TJ_SCALARS(TJ_F(2))), TJ_OK);
 		assert_int_equal(t.n, 0);
@@ -163,7 +167,9 @@ static void number_hints(void **s)
 		told t = { 0 };
 		tj_ctx *c = kit_open();
 		tj_tensor *by, *x = F32(c, 1, 2), *y, *const list[] = { k < 2 ? F32(c, 2, 2) : tj_i(2), tj_f(2) };
-		tj_fn *f = tj_compile(c, scales, inside ? &by : NULL, TJ_OPTS(tj_compile_opts, .name = "scales", .nin = 2, .nout = 1, .on_recompile = take_reason, .on_recompile_self = &t));
+		tj_fn *f = tj_compile(c, scales, inside ? &by : NULL,
+		                      TJ_OPTS(tj_compile_opts, .name = "scales", .nin = 2, .nout = 1, .on_recompile = take_reason,
+		                              .on_recompile_self = &t));
 		for (int i = 0; i < 2; i++) {
 			by = list[i];
 			assert_int_equal(tj_call(f, &y, TJ_LIST(x, inside ? x : by)), TJ_OK);
@@ -188,7 +194,9 @@ static void constants_by_content(void **s)
 	told t = { 0 };
 	float v[2] = { 2, 3 };
 	tj_ctx *c = kit_open();
-	tj_fn *f = tj_compile(c, scales_by_constant, v, TJ_OPTS(tj_compile_opts, .name = "scaled", .nin = 1, .nout = 1, .on_recompile = take_reason, .on_recompile_self = &t));
+	tj_fn *f = tj_compile(
+		c, scales_by_constant, v,
+		TJ_OPTS(tj_compile_opts, .name = "scaled", .nin = 1, .nout = 1, .on_recompile = take_reason, .on_recompile_self = &t));
 	tj_tensor *x = F32(c, 1, 1);
 	for (int i = 0; i < 20; i++) assert_f32(tj_call1(f, TJ_LIST(x)), 2, 3);
 	assert_int_equal(t.n, 0);
@@ -254,7 +262,9 @@ static void bad_options(void **s)
 static void empty_range(void **s)
 {
 	(void)s;
-	static const struct { const char *spec, *says; } list[] = { { "[B]; B in 0..0", "not in 0..0" }, { "[B]; B in 5..", "not in 5.." }, { "[B]; B in 3..4", "not in 3..4" } };
+	static const struct {
+		const char *spec, *says;
+	} list[] = { { "[B]; B in 0..0", "not in 0..0" }, { "[B]; B in 5..", "not in 5.." }, { "[B]; B in 3..4", "not in 3..4" } };
 	tj_ctx *c = kit_open();
 	for (size_t i = 0; i < 3; i++) {
 		tj_fn *f = tj_compile(c, same, NULL, TJ_OPTS(tj_compile_opts, .nin = 1, .nout = 1, .shapes = list[i].spec));
@@ -282,7 +292,8 @@ static void nested_options_are_told(void **s)
 	const int32_t one[] = { 4 }, zero[] = { 0 };
 	tj_tensor *x = tj_from_data(c, TJ_I32, TJ_SHAPE(1), one), *z = tj_from_data(c, TJ_I32, TJ_SHAPE(1), zero), *y = NULL;
 	tj_fn *in = tj_compile(c, divides, NULL, TJ_OPTS(tj_compile_opts, .name = "lenient", .nin = 2, .nout = 1, .int_div_zero = TJ_ZERO));
-	tj_fn *f = tj_compile(c, calls_divides, in, TJ_OPTS(tj_compile_opts, .name = "strict", .nin = 2, .nout = 1, .on_note = take_reason, .on_note_self = &t));
+	tj_fn *f = tj_compile(c, calls_divides, in,
+	                      TJ_OPTS(tj_compile_opts, .name = "strict", .nin = 2, .nout = 1, .on_note = take_reason, .on_note_self = &t));
 	assert_int_equal(tj_call(in, &y, TJ_LIST(x, z)), TJ_OK);
 	assert_int_equal((int)tj_item(y), 0);
 	assert_int_equal(tj_call(f, &y, TJ_LIST(x, z)), TJ_ERR_DIV);
@@ -298,10 +309,11 @@ static tj_status careless(tj_graph *g, void *self)
 {
 	tj_node *n = tj_graph_first(g), *no = tj_node_input(n, 99);
 	bool *ok = self;
-	*ok = !no && !tj_node_next(no) && !tj_node_input(no, 0) && !strcmp(tj_node_op(no), "?") && tj_node_inputs(no) == 0 && tj_node_uses(no) == 0 &&
-	      tj_node_attrs(no) == 0 && tj_node_attr(no, 0) == 0 && tj_node_rank(no) == -1 && tj_node_dim(no, 0) == -1 && !strcmp(tj_node_site(no), "?") &&
-	      tj_node_slot(no) == -1 && !tj_node_strides(no) && !tj_node_data(no) && tj_node_dtype(no) == TJ_F32 && !tj_graph_first(NULL) &&
-	      tj_graph_outputs(NULL) == 0 && !tj_graph_output(NULL, 0) && !tj_graph_replace(g, no, n) && !tj_graph_erase(g, no) && !tj_graph_erase(NULL, n) &&
+	*ok = !no && !tj_node_next(no) && !tj_node_input(no, 0) && !strcmp(tj_node_op(no), "?") && tj_node_inputs(no) == 0 &&
+	      tj_node_uses(no) == 0 && tj_node_attrs(no) == 0 && tj_node_attr(no, 0) == 0 && tj_node_rank(no) == -1 &&
+	      tj_node_dim(no, 0) == -1 && !strcmp(tj_node_site(no), "?") && tj_node_slot(no) == -1 && !tj_node_strides(no) &&
+	      !tj_node_data(no) && tj_node_dtype(no) == TJ_F32 && !tj_graph_first(NULL) && tj_graph_outputs(NULL) == 0 &&
+	      !tj_graph_output(NULL, 0) && !tj_graph_replace(g, no, n) && !tj_graph_erase(g, no) && !tj_graph_erase(NULL, n) &&
 	      !tj_graph_insert(NULL, NULL, "neg", &n, 1, NULL, 0) && !tj_graph_insert_constant(NULL, NULL, TJ_F32, TJ_0D, "abcd");
 	tj_graph_print(NULL, stderr, TJ_DUMP_GRAPH);
 	tj_graph_print(g, NULL, TJ_DUMP_GRAPH);
@@ -320,9 +332,12 @@ static void careless_passes(void **s)
 {
 	(void)s;
 	static const insertion list[] = {
-		{ "exp", true, false, -1, 0, "insert exp: the number of inputs is negative" }, { "exp", false, false, 1, 0, "insert exp: the list of inputs is NULL" },
-		{ "sum", true, false, 1, 2, "insert sum: the list of attributes is NULL" }, { "sum", true, true, 1, -2, "attributes is negative" },
-		{ NULL, true, false, 1, 0, "no op is called \"NULL\"" }, { "expp", true, false, 1, 0, "no op is called \"expp\"" },
+		{ "exp", true, false, -1, 0, "insert exp: the number of inputs is negative" },
+		{ "exp", false, false, 1, 0, "insert exp: the list of inputs is NULL" },
+		{ "sum", true, false, 1, 2, "insert sum: the list of attributes is NULL" },
+		{ "sum", true, true, 1, -2, "attributes is negative" },
+		{ NULL, true, false, 1, 0, "no op is called \"NULL\"" },
+		{ "expp", true, false, 1, 0, "no op is called \"expp\"" },
 	};
 	tj_ctx *c = kit_open();
 	bool ok = false;

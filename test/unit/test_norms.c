@@ -1,4 +1,5 @@
-/* Norms of nn/norm.c: values of PyTorch, running statistics, gradients to the third order, compiled code, errors. */
+/* SPDX-License-Identifier: MIT */
+/* Norms of functions/norm.c: values of PyTorch, running statistics, gradients to the third order, compiled code, errors. */
 #include "test/layers.h"
 #include "test/unit/known.inc"
 
@@ -16,7 +17,8 @@ static void values(void **state)
 {
 	(void)state;
 	tj_ctx *c = kit_open();
-	tj_tensor *w = x(1, TJ_SHAPE(3)), *b = x(2, TJ_SHAPE(3)), *y = x(0, TJ_SHAPE(4, 3, 2, 3)), *mean = x(3, TJ_SHAPE(3)), *var = tj_add(tj_abs(x(4, TJ_SHAPE(3))), tj_f(0.5));
+	tj_tensor *w = x(1, TJ_SHAPE(3)), *b = x(2, TJ_SHAPE(3)), *y = x(0, TJ_SHAPE(4, 3, 2, 3)), *mean = x(3, TJ_SHAPE(3)),
+		  *var = tj_add(tj_abs(x(4, TJ_SHAPE(3))), tj_f(0.5));
 	tj_tensor *m = cell(mean, TJ_F64), *v = cell(var, TJ_F64);
 	KNOWN(tj_batch_norm(y, m, v, w, b, TJ_OPTS(tj_norm_opts, .training = true)), batch_norm);
 	KNOWN(m, batch_mean);
@@ -43,7 +45,9 @@ static void values(void **state)
 
 /* ---- as layers: in[0] is x, in[1] and in[2] are weight and bias; in[3], in[4] running statistics ---- */
 enum { BATCH, BATCH_2, LATER, INSTANCE, GROUP, GROUP_ALONE, LAYER, LAYER_ALONE, RMS, RESPONSE, KINDS };
-static const char *const kind_name[] = { "batch_norm", "batch_norm of [N,C]", "batch_norm later", "instance_norm", "group_norm", "group_norm alone", "layer_norm", "layer_norm alone", "rms_norm", "local_response_norm" };
+static const char *const kind_name[] = { "batch_norm", "batch_norm of [N,C]", "batch_norm later", "instance_norm",
+	                                 "group_norm", "group_norm alone",    "layer_norm",       "layer_norm alone",
+	                                 "rms_norm",   "local_response_norm" };
 static void norm(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const tj_norm_opts training = { .size = sizeof training, .training = true };
@@ -62,7 +66,8 @@ static void norm(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static layer of_kind(int *kind, tj_dtype dtype)
 {
-	static const int64_t flat[] = { 5, 4, TJ_END_DIM }, deep[] = { 2, 4, 3, 2, TJ_END_DIM }, channel[] = { 4, TJ_END_DIM }, last[] = { 3, 2, TJ_END_DIM };
+	static const int64_t flat[] = { 5, 4, TJ_END_DIM }, deep[] = { 2, 4, 3, 2, TJ_END_DIM }, channel[] = { 4, TJ_END_DIM },
+			     last[] = { 3, 2, TJ_END_DIM };
 	const bool over = *kind == LAYER || *kind == RMS, alone = *kind == GROUP_ALONE || *kind == LAYER_ALONE || *kind == RESPONSE;
 	tj_ctx *c = tj_ctx_current();
 	layer l = { .body = norm, .self = kind, .nin = alone ? 1 : *kind == LATER ? 5 : 3 };
@@ -128,7 +133,8 @@ static void training(void **state)
 	assert_true(last < first / 3);
 	assert_int_equal(kit_stats(f).recordings, 1);
 	if (!strcmp(kit_backend, "llvm")) assert_int_equal(kit_stats(f).eval_steps, 0);
-	tj_tensor *in = layer_tensor(c, TJ_F32, TJ_SHAPE(4, 6), 3), *y = tj_call1(g, TJ_LIST(in)), *z = tj_call1(g, TJ_LIST(tj_slice(in, 0, 1, 2, 1)));
+	tj_tensor *in = layer_tensor(c, TJ_F32, TJ_SHAPE(4, 6), 3), *y = tj_call1(g, TJ_LIST(in)),
+		  *z = tj_call1(g, TJ_LIST(tj_slice(in, 0, 1, 2, 1)));
 	for (int i = 0; i < 8; i++) assert_true(((const float *)tj_data(y))[8 + i] == ((const float *)tj_data(z))[i]); /* one example alone */
 	kit_ok(c);
 	tj_close(c);
@@ -146,15 +152,20 @@ static void errors(void **state)
 	LAYER_REFUSED(tj_batch_norm(a, NULL, NULL, b, NULL, &training), SHAPE, "batch_norm", "the weight is not [4]");
 	LAYER_REFUSED(tj_batch_norm(a, NULL, NULL, NULL, NULL, NULL), ARG, "batch_norm", "without .training the running mean");
 	LAYER_REFUSED(tj_batch_norm(a, four, NULL, NULL, NULL, &training), ARG, "batch_norm", "one of the running mean and variance is NULL");
-	LAYER_REFUSED(tj_batch_norm(x(0, TJ_SHAPE(1, 4)), NULL, NULL, NULL, NULL, &training), SHAPE, "batch_norm", "there is one value for each mean");
-	LAYER_REFUSED(tj_batch_norm(x(0, TJ_SHAPE(0, 4)), NULL, NULL, NULL, NULL, &training), SHAPE, "batch_norm", "there is no value for each mean");
-	LAYER_REFUSED(tj_batch_norm(a, NULL, NULL, NULL, NULL, TJ_OPTS(tj_norm_opts, .training = true, .momentum = 2)), ARG, "batch_norm", ".momentum is 2");
+	LAYER_REFUSED(tj_batch_norm(x(0, TJ_SHAPE(1, 4)), NULL, NULL, NULL, NULL, &training), SHAPE, "batch_norm",
+	              "there is one value for each mean");
+	LAYER_REFUSED(tj_batch_norm(x(0, TJ_SHAPE(0, 4)), NULL, NULL, NULL, NULL, &training), SHAPE, "batch_norm",
+	              "there is no value for each mean");
+	LAYER_REFUSED(tj_batch_norm(a, NULL, NULL, NULL, NULL, TJ_OPTS(tj_norm_opts, .training = true, .momentum = 2)), ARG, "batch_norm",
+	              ".momentum is 2");
 	assert_true(tj_is_poison(tj_batch_norm(a, four, four, NULL, NULL, &training)));
 	kit_error(c, TJ_ERR_ARG, "");
-	LAYER_REFUSED(tj_instance_norm(x(0, TJ_SHAPE(3, 4)), NULL, NULL, NULL, NULL, NULL), SHAPE, "instance_norm", "there is one value for each mean");
+	LAYER_REFUSED(tj_instance_norm(x(0, TJ_SHAPE(3, 4)), NULL, NULL, NULL, NULL, NULL), SHAPE, "instance_norm",
+	              "there is one value for each mean");
 	LAYER_REFUSED(tj_group_norm(a, 3, NULL, NULL, 1e-5), SHAPE, "group_norm", "3 groups do not divide 4 channels");
 	LAYER_REFUSED(tj_group_norm(a, 2, b, NULL, 1e-5), SHAPE, "group_norm", "the weight is not [4]");
-	LAYER_REFUSED(tj_layer_norm_over(a, TJ_SHAPE(4, 2), NULL, NULL, 1e-5), SHAPE, "layer_norm_over", "the sizes are not those of the last axes");
+	LAYER_REFUSED(tj_layer_norm_over(a, TJ_SHAPE(4, 2), NULL, NULL, 1e-5), SHAPE, "layer_norm_over",
+	              "the sizes are not those of the last axes");
 	LAYER_REFUSED(tj_layer_norm_over(a, TJ_0D, NULL, NULL, 1e-5), SHAPE, "layer_norm_over", "the sizes are not those of the last axes");
 	LAYER_REFUSED(tj_layer_norm_over(a, NULL, NULL, NULL, 1e-5), SHAPE, "layer_norm_over", "the sizes are not those of the last axes");
 	LAYER_REFUSED(tj_layer_norm_over(a, TJ_SHAPE(4, 3), b, NULL, 1e-5), SHAPE, "layer_norm_over", "the weight has not the given sizes");
@@ -165,6 +176,7 @@ static void errors(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(training), cmocka_unit_test(errors) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(values), cmocka_unit_test(gradients), cmocka_unit_test(training),
+		                            cmocka_unit_test(errors) };
 	KIT_RUN(tests);
 }

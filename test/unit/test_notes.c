@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Notes: the compiler reports each decision as text in tj_explain(), as a struct to a callback and as a line of the log, with
  * the file:line of the user and a hint. Guards that the user drops, and the audit of them. */
 #include "test/kit.h"
@@ -8,7 +9,10 @@
 #include <stdatomic.h>
 
 /* ---- what was told ---- */
-typedef struct note { char kind[24], site[64], expected[64], found[64], hint[256], text[600]; int arg, dim, event, state, trace, segment; } note;
+typedef struct note {
+	char kind[24], site[64], expected[64], found[64], hint[256], text[600];
+	int arg, dim, event, state, trace, segment;
+} note;
 typedef struct told { int n; note v[64]; } told;
 
 static void tell(void *self, const tj_reason *r)
@@ -42,7 +46,9 @@ static tj_ctx *open_logged(const char *topics, int audit)
 }
 
 #define FN(c, body, self, nin, nout, ...) \
-	tj_compile(c, body, self, TJ_OPTS(tj_compile_opts, #body, nin, nout, .on_recompile = tell, .on_recompile_self = &reasons, .on_note = tell, .on_note_self = &notes, __VA_ARGS__))
+	tj_compile(c, body, self, \
+	           TJ_OPTS(tj_compile_opts, #body, nin, nout, .on_recompile = tell, .on_recompile_self = &reasons, .on_note = tell, \
+	                   .on_note_self = &notes, __VA_ARGS__))
 
 static char *explained(tj_fn *f)
 {
@@ -202,7 +208,10 @@ static void boundaries(void **s)
 	tj_close(c);
 }
 
-static void reads_item(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(tj_item(tj_sum(in[0], TJ_ALL, false)))); }
+static void reads_item(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_mul(in[0], tj_f(tj_item(tj_sum(in[0], TJ_ALL, false))));
+}
 static void other_boundaries(void **s)
 {
 	(void)s;
@@ -319,7 +328,9 @@ static void fast_product(void **s)
 	tj_call1(f, TJ_LIST(row, b));
 	assert_int_equal(notes.n, 0);
 	call_product(f, TJ_BF16);
-	if (rt_bf16_pairs()) everywhere(f, find(&notes, "library"), "is computed by a kernel that multiplies two bf16 at a time (vdpbf16ps): TJ_FAST allows its order");
+	if (rt_bf16_pairs())
+		everywhere(f, find(&notes, "library"),
+		           "is computed by a kernel that multiplies two bf16 at a time (vdpbf16ps): TJ_FAST allows its order");
 	else assert_int_equal(notes.n, 0);
 	kit_ok(c);
 	tj_close(c);
@@ -393,7 +404,9 @@ static void counts(void **s)
 		assert_int_equal(n.signatures, 2);
 		assert_int_equal(n.hits, 12);
 		assert_int_equal(n.direct, mode == TJ_DIRECT ? 11 : 0);
-		contains(explained(f), "10 the same one as the call before, 1 by a key of their context, 1 by a key of another context, 2 with a new signature, 0 nested");
+		contains(
+			explained(f),
+			"10 the same one as the call before, 1 by a key of their context, 1 by a key of another context, 2 with a new signature, 0 nested");
 		contains(explained(f), "trace 0: 11 calls hit it"); /* direct calls, too */
 		contains(explained(f), "trace 0.1: 1 calls hit it");
 		contains(explained(f), "code generation ");
@@ -613,7 +626,8 @@ static void no_back_end(void **s)
 	t.find = nowhere;
 	c->engine->target = &t;
 	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 2), ((float[]){ 1, 2, 3, 4 }));
-	tj_fn *f = FN(c, square, NULL, 1, 1, .mode = TJ_VERIFY), *g = FN(c, plus_itself, NULL, 1, 1, .mode = TJ_VERIFY), *h = FN(c, late, NULL, 1, 1, .mode = TJ_VERIFY);
+	tj_fn *f = FN(c, square, NULL, 1, 1, .mode = TJ_VERIFY), *g = FN(c, plus_itself, NULL, 1, 1, .mode = TJ_VERIFY),
+	      *h = FN(c, late, NULL, 1, 1, .mode = TJ_VERIFY);
 	if (rt_onednn()) { /* a product of the library needs no kernel */
 		tj_set_settings(c, TJ_OPTS(tj_settings, .products = TJ_PRODUCTS_LIBRARY));
 		assert_f32(tj_call1(f, TJ_LIST(x)), 7, 10, 15, 22);
@@ -640,7 +654,8 @@ static void topics(void **s)
 {
 	(void)s;
 	tj_ctx *c = open_logged("help", 0);
-	static const char *const all[] = { "graph", "guards", "recompiles", "fusion", "kernels", "code", "plan", "cache", "dynamic", "perf", "@name" };
+	static const char *const all[] = { "graph", "guards", "recompiles", "fusion", "kernels", "code",
+		                           "plan",  "cache",  "dynamic",    "perf",   "@name" };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) contains(log_text, all[i]);
 	tj_close(c);
 	/* every line says of which function, trace and segment it is */
@@ -657,11 +672,29 @@ static void topics(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(state), cmocka_unit_test(argument), cmocka_unit_test(sizes), cmocka_unit_test(side_exit), cmocka_unit_test(boundaries), cmocka_unit_test(other_boundaries),
-		cmocka_unit_test(fusion_refused), cmocka_unit_test(evaluator), cmocka_unit_test(op_without_kernel), cmocka_unit_test(library), cmocka_unit_test(fast_product),
-		cmocka_unit_test(key_refused), cmocka_unit_test(budget), cmocka_unit_test(counts), cmocka_unit_test(guard_times),
-		cmocka_unit_test(drop_attribute), cmocka_unit_test(drop_nothing), cmocka_unit_test(drop_constant), cmocka_unit_test(drop_constant_argument),
-		cmocka_unit_test(drop_scalar), cmocka_unit_test(drop_numbers), cmocka_unit_test(no_back_end), cmocka_unit_test(topics),
+		cmocka_unit_test(state),
+		cmocka_unit_test(argument),
+		cmocka_unit_test(sizes),
+		cmocka_unit_test(side_exit),
+		cmocka_unit_test(boundaries),
+		cmocka_unit_test(other_boundaries),
+		cmocka_unit_test(fusion_refused),
+		cmocka_unit_test(evaluator),
+		cmocka_unit_test(op_without_kernel),
+		cmocka_unit_test(library),
+		cmocka_unit_test(fast_product),
+		cmocka_unit_test(key_refused),
+		cmocka_unit_test(budget),
+		cmocka_unit_test(counts),
+		cmocka_unit_test(guard_times),
+		cmocka_unit_test(drop_attribute),
+		cmocka_unit_test(drop_nothing),
+		cmocka_unit_test(drop_constant),
+		cmocka_unit_test(drop_constant_argument),
+		cmocka_unit_test(drop_scalar),
+		cmocka_unit_test(drop_numbers),
+		cmocka_unit_test(no_back_end),
+		cmocka_unit_test(topics),
 	};
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* TJ_STRICT and TJ_FAST in one plan: each op has the numerics of the function whose body called it. */
 #include "test/kit.h"
 
@@ -14,7 +15,8 @@ static void plus(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self
 
 static tj_fn *with(tj_ctx *c, tj_body *body, void *self, int nin, int nout, tj_numerics n)
 {
-	return tj_compile(c, body, self, TJ_OPTS(tj_compile_opts, .name = n == TJ_FAST ? "fast" : "strict", .nin = nin, .nout = nout, .numerics = n));
+	return tj_compile(c, body, self,
+	                  TJ_OPTS(tj_compile_opts, .name = n == TJ_FAST ? "fast" : "strict", .nin = nin, .nout = nout, .numerics = n));
 }
 
 static void inputs(tj_ctx *c, tj_tensor **x, tj_tensor **y)
@@ -103,7 +105,8 @@ static void filtered(void **s)
 	tj_ctx *c = kit_open();
 	tj_fn *kind[2] = { with(c, multiply_add, NULL, 2, 1, TJ_STRICT), with(c, multiply_add, NULL, 2, 1, TJ_FAST) }, *now = kind[1];
 	int seen[2] = { 0 };
-	tj_fn *f = tj_compile(c, calls, &now, TJ_OPTS(tj_compile_opts, .nin = 2, .nout = 1, .guard_filter = count_guard, .guard_filter_self = seen));
+	tj_fn *f = tj_compile(c, calls, &now,
+	                      TJ_OPTS(tj_compile_opts, .nin = 2, .nout = 1, .guard_filter = count_guard, .guard_filter_self = seen));
 	tj_tensor *x, *y;
 	inputs(c, &x, &y);
 	assert_f32(tj_call1(f, TJ_LIST(x, y)), once(), once(), once());
@@ -117,7 +120,10 @@ static void filtered(void **s)
 }
 
 /* ---- direct mode; and a call that is left by an error ---- */
-static void refused(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_matmul(in[0], tj_reshape(in[1], TJ_SHAPE(1, 3))); }
+static void refused(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_matmul(in[0], tj_reshape(in[1], TJ_SHAPE(1, 3)));
+}
 typedef struct pair { tj_fn *good, *bad; } pair;
 static void forgives(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -169,7 +175,10 @@ static void in_callback(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_tensor *sum = tj_add(tj_mul(in[0], in[0]), in[1]);
 	out[0] = self ? tj_add(sum, tj_call1(*(tj_fn **)self, TJ_LIST(in[0], in[1]))) : sum;
 }
-static void chooses(tj_tensor **out, tj_tensor *const *in, void *self) { tj_cond(out, 1, tj_gt(tj_sum(in[0], TJ_ALL, false), tj_f(0)), in_callback, in_callback, TJ_LIST(in[0], in[1]), self); }
+static void chooses(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_cond(out, 1, tj_gt(tj_sum(in[0], TJ_ALL, false), tj_f(0)), in_callback, in_callback, TJ_LIST(in[0], in[1]), self);
+}
 static void chooses_both(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_fn *const *f = self;
@@ -297,8 +306,9 @@ static void duplicates(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nested), cmocka_unit_test(matched), cmocka_unit_test(filtered), cmocka_unit_test(direct), cmocka_unit_test(after_an_error), cmocka_unit_test(control_flow),
-		cmocka_unit_test(passes), cmocka_unit_test(exact), cmocka_unit_test(duplicates),
+		cmocka_unit_test(nested), cmocka_unit_test(matched),        cmocka_unit_test(filtered),
+		cmocka_unit_test(direct), cmocka_unit_test(after_an_error), cmocka_unit_test(control_flow),
+		cmocka_unit_test(passes), cmocka_unit_test(exact),          cmocka_unit_test(duplicates),
 	};
 	KIT_RUN(tests);
 }

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: MIT */
 /* Products of bf16, for all kinds of shapes, layouts and magnitudes, with what precedes and follows them: fast ones are within the bound of
- * docs/NUMERICS.md, and have the bits of strict mode where the instruction is not used; strict ones have the evaluator's. Around the operands
- * lies NaN, so a number too many shows. */
+ * docs/NUMERICS.md, and have the bits of strict mode where the instruction is not used; strict ones have the evaluator's. Around the
+ * operands lies NaN, so a number too many shows. */
 #include "test/kit.h"
 
 #include <math.h>
@@ -36,7 +37,11 @@ static double number(int kind, int operand, int64_t i)
 	switch (kind) {
 	case SUBNORMAL: return i % 5 ? v : ldexp(v, -130 + (int)(i % 70)); /* also products */
 	case EDGES: return i % 7 ? copysign(ldexp(1 + fabs(v), -59 + (int)(rnd() % 5)), v) : 0; /* sums of products are near 2^-112 */
-	case SPECIAL: return rnd() % 64 ? v : (double[]){ -0.0, 0, (double)INFINITY, -(double)INFINITY, (double)NAN, 0x1p127, -0x1p127, 0x1p-133 }[rnd() % 8];
+	case SPECIAL:
+		return rnd() % 64 ? v
+		                  : (double[]){
+					    -0.0, 0, (double)INFINITY, -(double)INFINITY, (double)NAN, 0x1p127, -0x1p127, 0x1p-133
+				    }[rnd() % 8];
 	case VANISH: return ldexp(v, -100); /* products are 0 or -0 */
 	case SMALL_B: return operand ? ldexp(v, -122) : v;
 	case SMALL_A: return operand ? ldexp(v, 40) : ldexp(v, -127);
@@ -83,7 +88,10 @@ static double element(const tj_bf16 *x, const int64_t *dim, const shape *s, bool
 	return (double)from_bits(x[(b * dim[1] + row) * dim[2] + column * s->step]);
 }
 
-static double result(const shape *s, const void *c, int64_t i) { return s->wide ? (double)((const float *)c)[i] : (double)from_bits(((const tj_bf16 *)c)[i]); }
+static double result(const shape *s, const void *c, int64_t i)
+{
+	return s->wide ? (double)((const float *)c)[i] : (double)from_bits(((const tj_bf16 *)c)[i]);
+}
 
 static void check(const shape *s, const tj_bf16 *a, const int64_t *da, const tj_bf16 *b, const int64_t *db, const void *c)
 {
@@ -104,9 +112,10 @@ static void check(const shape *s, const tj_bf16 *a, const int64_t *da, const tj_
 		}
 		if (!s->wide) allowed += (s->after ? 4 : 1.01) * 0x1p-8 * (fabs(want) + (s->after ? 1 : 0)) + 0x1p-133;
 		if (!(fabs(result(s, c, i) - want) <= allowed))
-			fail_msg("[%lld] %lld x %lld x %lld%s%s%s%s%s, step %d, element %lld: %a, not %a +- %a", (long long)s->batch, (long long)s->m, (long long)s->k, (long long)s->n,
-			         s->a_turned ? ", A turned" : "", s->b_turned ? ", B turned" : "", s->frozen ? ", frozen" : "", s->wide ? ", f32" : "", s->after ? ", after" : "", s->step,
-			         (long long)i, result(s, c, i), want, allowed);
+			fail_msg("[%lld] %lld x %lld x %lld%s%s%s%s%s, step %d, element %lld: %a, not %a +- %a", (long long)s->batch,
+			         (long long)s->m, (long long)s->k, (long long)s->n, s->a_turned ? ", A turned" : "",
+			         s->b_turned ? ", B turned" : "", s->frozen ? ", frozen" : "", s->wide ? ", f32" : "",
+			         s->after ? ", after" : "", s->step, (long long)i, result(s, c, i), want, allowed);
 	}
 }
 
@@ -123,7 +132,9 @@ static void multiply(const shape *s)
 	void *strict = malloc(bytes + 1);
 	assert_non_null(strict);
 	for (int fast = 0; fast < 2; fast++) {
-		tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "pairs", .nin = 2, .nout = 1, .numerics = fast ? TJ_FAST : TJ_STRICT, .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
+		tj_fn *f = tj_compile(c, body, &j,
+		                      TJ_OPTS(tj_compile_opts, .name = "pairs", .nin = 2, .nout = 1, .numerics = fast ? TJ_FAST : TJ_STRICT,
+		                              .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
 		tj_tensor *y = tj_call1(f, TJ_LIST(x, j.b));
 		kit_ok(c);
 		const void *got = tj_data(y);
@@ -140,8 +151,10 @@ static void multiply(const shape *s)
 #define ANY(list) (list)[rnd() % (sizeof(list) / sizeof *(list))]
 static shape any_shape(void)
 {
-	static const int64_t m[] = { 1, 2, 3, 5, 8, 11, 12, 13, 16, 24, 25, 37, 61 }, n[] = { 1, 2, 15, 16, 17, 31, 32, 33, 48, 64, 65, 96, 128, 130, 257, 300 };
-	static const int64_t k[] = { 0, 1, 1, 2, 3, 4, 7, 31, 32, 33, 63, 64, 65, 127, 255, 256, 257, 258, 511, 512, 513, 514, 769, 1023, 1025, 2048 };
+	static const int64_t m[] = { 1, 2, 3, 5, 8, 11, 12, 13, 16, 24, 25, 37, 61 },
+			     n[] = { 1, 2, 15, 16, 17, 31, 32, 33, 48, 64, 65, 96, 128, 130, 257, 300 };
+	static const int64_t k[] = { 0,   1,   1,   2,   3,   4,   7,   31,  32,  33,  63,   64,   65,
+		                     127, 255, 256, 257, 258, 511, 512, 513, 514, 769, 1023, 1025, 2048 };
 	shape s = { .batch = rnd() % 5 ? 1 : 3, .m = ANY(m), .k = ANY(k), .n = ANY(n), .step = rnd() % 6 ? 1 : 2 };
 	if (s.m * s.k * s.n > 1 << 21) s.m = 1 + s.m % 5;
 	if (s.batch > 1 && s.k > 300) s.k = s.k % 7 + 250;
@@ -189,14 +202,18 @@ static void agree(const shape *s, int kind)
 	for (int compiled = 0; compiled < 2; compiled++) {
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = compiled ? kit_backend : "eval"));
 		job j = { *s, tj_retain(tj_from_data(c, TJ_BF16, db, b)) };
-		tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "strict", .nin = 2, .nout = 1, .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
+		tj_fn *f = tj_compile(
+			c, body, &j,
+			TJ_OPTS(tj_compile_opts, .name = "strict", .nin = 2, .nout = 1, .freeze = s->frozen ? TJ_VARS(&j.b) : NULL));
 		const void *got = tj_data(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_BF16, da, a), j.b)));
 		kit_ok(c);
 		const char *wrong = NULL;
 		if (!compiled) memcpy(want, got, bytes);
 		else if ((wrong = compared(s, want, got)))
-			fail_msg("[%lld] %lld x %lld x %lld%s%s%s%s%s, step %d, %s: %s", (long long)s->batch, (long long)s->m, (long long)s->k, (long long)s->n, s->a_turned ? ", A turned" : "",
-			         s->b_turned ? ", B turned" : "", s->frozen ? ", frozen" : "", s->wide ? ", f32" : "", s->after ? ", after" : "", s->step, kinds[kind], wrong);
+			fail_msg("[%lld] %lld x %lld x %lld%s%s%s%s%s, step %d, %s: %s", (long long)s->batch, (long long)s->m,
+			         (long long)s->k, (long long)s->n, s->a_turned ? ", A turned" : "", s->b_turned ? ", B turned" : "",
+			         s->frozen ? ", frozen" : "", s->wide ? ", f32" : "", s->after ? ", after" : "", s->step, kinds[kind],
+			         wrong);
 		tj_release(j.b);
 		tj_close(c);
 	}
@@ -228,7 +245,8 @@ static void last_step(void **state)
 			for (int i = 0; i < K * N; i++) b[i] = tj_to_bf16((turned ? i % K : i / N) == K - 1 ? (double)INFINITY : 1);
 			tj_ctx *c = kit_open();
 			tj_fn *f = tj_compile(c, plain, NULL, TJ_OPTS(tj_compile_opts, .name = "inf", .nin = 2, .nout = 1, .numerics = TJ_FAST));
-			tj_tensor *x = tj_from_data(c, TJ_BF16, TJ_SHAPE(rows, K), a), *y = tj_from_data(c, TJ_BF16, turned ? TJ_SHAPE(N, K) : TJ_SHAPE(K, N), b);
+			tj_tensor *x = tj_from_data(c, TJ_BF16, TJ_SHAPE(rows, K), a),
+				  *y = tj_from_data(c, TJ_BF16, turned ? TJ_SHAPE(N, K) : TJ_SHAPE(K, N), b);
 			const tj_bf16 *got = tj_data(tj_call1(f, TJ_LIST(x, turned ? tj_transpose(y, 0, 1) : y)));
 			for (int64_t i = 0; i < rows * N; i++) assert_true(isinf(from_bits(got[i])));
 			kit_ok(c);
@@ -246,7 +264,8 @@ static void strict_bits(void **state)
 	for (int i = 0; i < K * N; i++) b[i] = (float)(rnd() >> 40) * 0x1p-24f - 0.5f;
 	for (int fast = 0; fast < 2; fast++) {
 		tj_ctx *c = kit_open();
-		tj_fn *f = tj_compile(c, plain, NULL, TJ_OPTS(tj_compile_opts, .name = "f32", .nin = 2, .nout = 1, .numerics = fast ? TJ_FAST : TJ_STRICT));
+		tj_fn *f = tj_compile(c, plain, NULL,
+		                      TJ_OPTS(tj_compile_opts, .name = "f32", .nin = 2, .nout = 1, .numerics = fast ? TJ_FAST : TJ_STRICT));
 		const float *got = tj_data(tj_call1(f, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(M, K), a), tj_from_data(c, TJ_F32, TJ_SHAPE(K, N), b))));
 		if (!fast) memcpy(want, got, sizeof want);
 		else assert_memory_equal(want, got, sizeof want);
@@ -257,6 +276,7 @@ static void strict_bits(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(shapes), cmocka_unit_test(strict_shapes), cmocka_unit_test(last_step), cmocka_unit_test(strict_bits) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(shapes), cmocka_unit_test(strict_shapes), cmocka_unit_test(last_step),
+		                            cmocka_unit_test(strict_bits) };
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Passes and back ends of users: what they may change, and that their errors are reported and lose no data. */
 #include "test/kit.h"
 
@@ -261,13 +262,17 @@ static tj_status hands_on(void *self, tj_graph *g, tj_compiled *out) { return (v
 
 static void gradients_of_changed_values(void **s)
 {
-	static const struct { const char *name; tj_body *body; } bodies[] = { { "trains", trains }, { "looks_first", looks_first }, { "along", along } };
+	static const struct {
+		const char *name;
+		tj_body *body;
+	} bodies[] = { { "trains", trains }, { "looks_first", looks_first }, { "along", along } };
 	(void)s;
 	for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
 		for (int how = 0; how < 6; how++) { /* 0, 1: not promised; 2, 3: promised; odd: by a back end; 4: no change; 5: by a pass of the engine */
 			tj_ctx *c = kit_open();
 			tj_tensor *out[1], *w = kit_param(c, 2);
-			const tj_pass own[] = { { "same_exp", same_exp, how == 2 ? c : NULL }, { 0 } }, none[] = { { "changes_nothing", changes_nothing, NULL }, { 0 } };
+			const tj_pass own[] = { { "same_exp", same_exp, how == 2 ? c : NULL }, { 0 } },
+				      none[] = { { "changes_nothing", changes_nothing, NULL }, { 0 } };
 			tj_compile_opts o = { .size = sizeof o, .name = "f", .nin = 1, .nout = 1 };
 			const bool refused = how < 2 || how == 5;
 			if (how == 5) assert_int_equal(tj_add_pass(c, &own[0]), TJ_OK);
@@ -283,7 +288,8 @@ static void gradients_of_changed_values(void **s)
 				assert_f32(w, 2);
 			} else {
 				const float e = 7.38905609893065f, want = bodies[i].body == looks_first ? 4 * e * e : 2 * e, have = (float)tj_item(out[0]);
-				if (!(have > want * 0.99999f && have < want * 1.00001f)) fail_msg("%s, way %d: %g, not %g", bodies[i].name, how, (double)have, (double)want);
+				if (!(have > want * 0.99999f && have < want * 1.00001f))
+					fail_msg("%s, way %d: %g, not %g", bodies[i].name, how, (double)have, (double)want);
 				kit_ok(c);
 			}
 			tj_close(c);
@@ -298,7 +304,11 @@ static tj_status run_few(void *env, const tj_run *r)
 	float v[64];
 	for (int i = 0; i < p->n; i++) {
 		const float a = v[p->src[i][0]], b = v[p->src[i][1]];
-		v[i] = p->op[i] == 'i' ? *(const float *)r->in[p->src[i][0]] : p->op[i] == 'c' ? p->value[i] : p->op[i] == '+' ? a + b : p->op[i] == '*' ? a * b : -a;
+		v[i] = p->op[i] == 'i'   ? *(const float *)r->in[p->src[i][0]]
+		       : p->op[i] == 'c' ? p->value[i]
+		       : p->op[i] == '+' ? a + b
+		       : p->op[i] == '*' ? a * b
+		                         : -a;
 	}
 	for (int i = 0; i < p->nout; i++) memcpy(r->out[i], &v[p->out[i]], sizeof(float));
 	return TJ_OK;
@@ -313,7 +323,13 @@ static tj_status compile_few(void *self, tj_graph *g, tj_compiled *out)
 		const int i = p->n++;
 		assert_true(i < 64);
 		node[i] = n;
-		p->op[i] = is(n, "input") ? 'i' : is(n, "constant") ? 'c' : is(n, "add") ? '+' : is(n, "mul") ? '*' : is(n, "square") ? '*' : is(n, "neg") ? '-' : '?';
+		p->op[i] = is(n, "input")      ? 'i'
+		           : is(n, "constant") ? 'c'
+		           : is(n, "add")      ? '+'
+		           : is(n, "mul")      ? '*'
+		           : is(n, "square")   ? '*'
+		           : is(n, "neg")      ? '-'
+		                               : '?';
 		assert_int_not_equal(p->op[i], '?');
 		if (p->op[i] == 'i') p->src[i][0] = tj_node_slot(n);
 		if (p->op[i] == 'c') memcpy(&p->value[i], tj_node_data(n), sizeof(float));
@@ -344,7 +360,8 @@ static void gradients_by_a_back_end(void **s)
 	static few p;
 	tj_ctx *c = kit_open();
 	tj_tensor *out[4];
-	tj_fn *f = tj_compile(c, fourth_power, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 2, .nout = 4, .backend = compile_few, .backend_self = &p));
+	tj_fn *f = tj_compile(c, fourth_power, NULL,
+	                      TJ_OPTS(tj_compile_opts, .name = "f", .nin = 2, .nout = 4, .backend = compile_few, .backend_self = &p));
 	for (int i = 0; i < 3; i++) {
 		const float x = (float)i - 1, w = 2;
 		assert_int_equal(tj_call(f, out, TJ_LIST(tj_reshape(F32(c, x), TJ_0D), tj_reshape(F32(c, w), TJ_0D))), TJ_OK);
@@ -361,7 +378,8 @@ static void gradients_by_a_back_end(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(passes_run_in_order), cmocka_unit_test(graphs_can_be_read), cmocka_unit_test(wrong_passes_are_errors), cmocka_unit_test(back_ends),
+		cmocka_unit_test(passes_run_in_order),         cmocka_unit_test(graphs_can_be_read),
+		cmocka_unit_test(wrong_passes_are_errors),     cmocka_unit_test(back_ends),
 		cmocka_unit_test(gradients_of_changed_values), cmocka_unit_test(gradients_by_a_back_end),
 	};
 	KIT_RUN(tests);

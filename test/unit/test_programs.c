@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Programs of a GPU that are compiled side by side, and forks meanwhile. The driver and NVRTC are those of test/fake. */
 #include "test/kit.h"
 
@@ -89,7 +90,8 @@ static void one_fails(void **s)
 	if (modules() < 0) SKIP("only the fake NVRTC fails when it is told to");
 	on_cpu(100, want);
 	for (int k = 0; k < 2; k++) {
-		static const char *const fails[] = { "nvrtcCompileProgram:1:5", "nvrtcGetCUBIN:4:5" }; /* it counts on: two programs are compiled before */
+		static const char *const fails[] = { "nvrtcCompileProgram:1:5",
+			                             "nvrtcGetCUBIN:4:5" }; /* it counts on: two programs are compiled before */
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
 		const int before = modules();
 		setenv("FAKE_CUDA_FAIL", fails[k], 1);
@@ -178,6 +180,7 @@ static void child_is_refused(void **s)
 int main(void)
 {
 	setenv("TJ_THREADS", "2", 1); /* so many programs */
-	const struct CMUnitTest tests[] = { cmocka_unit_test(several_programs), cmocka_unit_test(one_fails), cmocka_unit_test(fork_while_compiling), cmocka_unit_test(child_is_refused) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(several_programs), cmocka_unit_test(one_fails),
+		                            cmocka_unit_test(fork_while_compiling), cmocka_unit_test(child_is_refused) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,6 @@
-/* Random numbers of nn/random.c: exact edges, distributions (chi-square, with fixed seeds), equal numbers whatever computes them, gradients of dropout, errors. */
+/* SPDX-License-Identifier: MIT */
+/* Random numbers of functions/random.c: exact edges, distributions (chi-square, with fixed seeds), equal numbers whatever computes them,
+ * gradients of dropout, errors. */
 #include "test/layers.h"
 
 enum { MANY = 100000 };
@@ -165,7 +167,8 @@ static void more_distributions(void **state)
 	const int64_t *v = tj_data(tj_geometric(TJ_I64, TJ_SHAPE(MANY), 0.3));
 	for (int i = 0; i < MANY; i++) assert_true(v[i] >= 1), count[v[i] < 4 ? v[i] - 1 : 3]++;
 	assert_true(chi_square(count, p, 4, MANY) < most(4));
-	for (tj_dtype t = TJ_U8; t <= TJ_F64; t++) assert_true(fabs(tj_item(tj_mean(tj_cast(tj_geometric(t, TJ_SHAPE(MANY), 0.3), TJ_F64), TJ_ALL, false)) - 1 / 0.3) < 0.1);
+	for (tj_dtype t = TJ_U8; t <= TJ_F64; t++)
+		assert_true(fabs(tj_item(tj_mean(tj_cast(tj_geometric(t, TJ_SHAPE(MANY), 0.3), TJ_F64), TJ_ALL, false)) - 1 / 0.3) < 0.1);
 	assert_true(tj_truth(tj_all(tj_eq(tj_geometric(TJ_I8, TJ_SHAPE(99), 1), tj_i(1)), TJ_ALL, false)));
 	for (tj_dtype t = TJ_F16; t <= TJ_F64; t++) {
 		tj_tensor *x = tj_cast(tj_cauchy(t, TJ_SHAPE(MANY), 2, 3), TJ_F64); /* quarters at the median and sigma beside it */
@@ -191,7 +194,8 @@ static void choices(void **state)
 	(void)state;
 	tj_ctx *c = kit_open();
 	const float logit[] = { 0, 1.0986123f, 1.7917595f }; /* log of 1, 3, 6 */
-	tj_tensor *x = tj_expand(tj_from_data(c, TJ_F32, TJ_SHAPE(3), logit), TJ_SHAPE(MANY, 3)), *w = tj_expand(F32(c, 1, -2, 5), TJ_SHAPE(MANY, 3)), *smooth[2], *hard[2];
+	tj_tensor *x = tj_expand(tj_from_data(c, TJ_F32, TJ_SHAPE(3), logit), TJ_SHAPE(MANY, 3)),
+		  *w = tj_expand(F32(c, 1, -2, 5), TJ_SHAPE(MANY, 3)), *smooth[2], *hard[2];
 	const double p[] = { 0.1, 0.3, 0.6 };
 	int64_t count[3] = { 0 };
 	tj_seed(c, 7);
@@ -264,8 +268,13 @@ static void whole_channels(void **state)
 	(void)state;
 	tj_ctx *c = kit_open();
 	for (int way = 0; way < 4; way++) {
-		tj_tensor *x = way == 0 ? tj_full(TJ_F32, TJ_SHAPE(20, 50, 6), tj_f(1)) : way == 1 ? tj_full(TJ_F32, TJ_SHAPE(1000, 2, 3), tj_f(1)) : tj_full(TJ_F32, TJ_SHAPE(20, 50, 1, 2, 3), tj_f(1));
-		tj_tensor *y = way == 0 ? tj_dropout1d(x, 0.4, true) : way == 1 ? tj_dropout2d(x, 0.4, true) : way == 2 ? tj_dropout3d(x, 0.4, true) : tj_feature_alpha_dropout(x, 0.4, true);
+		tj_tensor *x = way == 0   ? tj_full(TJ_F32, TJ_SHAPE(20, 50, 6), tj_f(1))
+		               : way == 1 ? tj_full(TJ_F32, TJ_SHAPE(1000, 2, 3), tj_f(1))
+		                          : tj_full(TJ_F32, TJ_SHAPE(20, 50, 1, 2, 3), tj_f(1));
+		tj_tensor *y = way == 0   ? tj_dropout1d(x, 0.4, true)
+		               : way == 1 ? tj_dropout2d(x, 0.4, true)
+		               : way == 2 ? tj_dropout3d(x, 0.4, true)
+		                          : tj_feature_alpha_dropout(x, 0.4, true);
 		const float *v = tj_data(y);
 		int dropped = 0;
 		for (int i = 0; i < 1000; i++) {
@@ -362,7 +371,9 @@ static void equal_everywhere(void **state)
 	for (int i = 0; i < 3; i++) {
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = way[i].backend, .threads = way[i].threads, .seed = 99));
 		tj_fn *f = kit_fn(c, "all", all_of_them, NULL, 2, ALL);
-		tj_tensor *y[ALL], *x = tj_reshape(tj_div(tj_arange(TJ_F32, 0, 9600, 1), tj_f(9600)), TJ_SHAPE(4, 6, 20, 20)), *w = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 8), (float[]){ 1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1 });
+		tj_tensor *y[ALL],
+			*x = tj_reshape(tj_div(tj_arange(TJ_F32, 0, 9600, 1), tj_f(9600)), TJ_SHAPE(4, 6, 20, 20)),
+			*w = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 8), (float[]){ 1, 2, 3, 4, 5, 6, 7, 8, 8, 7, 6, 5, 4, 3, 2, 1 });
 		assert_int_equal(tj_call(f, y, TJ_LIST(x, w)), TJ_OK);
 		for (int k = 0; k < ALL; k++) {
 			const size_t bytes = tj_dtype_size(tj_dtype_of(y[k])) * (size_t)tj_numel(y[k]);
@@ -444,8 +455,11 @@ static void errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(integers), cmocka_unit_test(permutations), cmocka_unit_test(bernoullis), cmocka_unit_test(continuous), cmocka_unit_test(multinomials), cmocka_unit_test(more_distributions), cmocka_unit_test(choices), cmocka_unit_test(random_slopes), cmocka_unit_test(dropouts),
-		cmocka_unit_test(whole_channels), cmocka_unit_test(gradients), cmocka_unit_test(another_p_is_no_other_trace), cmocka_unit_test(equal_everywhere), cmocka_unit_test(likes), cmocka_unit_test(errors),
+		cmocka_unit_test(integers),         cmocka_unit_test(permutations),  cmocka_unit_test(bernoullis),
+		cmocka_unit_test(continuous),       cmocka_unit_test(multinomials),  cmocka_unit_test(more_distributions),
+		cmocka_unit_test(choices),          cmocka_unit_test(random_slopes), cmocka_unit_test(dropouts),
+		cmocka_unit_test(whole_channels),   cmocka_unit_test(gradients),     cmocka_unit_test(another_p_is_no_other_trace),
+		cmocka_unit_test(equal_everywhere), cmocka_unit_test(likes),         cmocka_unit_test(errors),
 	};
 	KIT_RUN(tests);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Graphs inside of a graph, as ir/region.c builds them: captures across levels, unused operands, a region made from another one. */
 #include "ir/region.h"
 #include "runtime/alloc.h"
@@ -18,8 +19,14 @@ static bool cond(ir_builder *b, ir_ref pred, int n, const ir_ref *in)
 	return ir_build_open(b, IR_cond, 1 + n, src, NULL, "cond.c:1");
 }
 
-static bool while_(ir_builder *b, int n, const ir_ref *init) { return ir_build_open(b, IR_while, n, init, (int64_t[]){ 0, 0 }, "while.c:1"); }
-static bool scan(ir_builder *b, int ncarry, int nxs, const ir_ref *src) { return ir_build_open(b, IR_scan, ncarry + nxs, src, (int64_t[]){ ncarry, nxs, 4, 0, 0 }, "scan.c:1"); }
+static bool while_(ir_builder *b, int n, const ir_ref *init)
+{
+	return ir_build_open(b, IR_while, n, init, (int64_t[]){ 0, 0 }, "while.c:1");
+}
+static bool scan(ir_builder *b, int ncarry, int nxs, const ir_ref *src)
+{
+	return ir_build_open(b, IR_scan, ncarry + nxs, src, (int64_t[]){ ncarry, nxs, 4, 0, 0 }, "scan.c:1");
+}
 
 /* The graph is what it should be, in text; and that text parses back. */
 static void is_text(const ir_graph *g, const char *want)
@@ -68,7 +75,8 @@ static ir_ref sums(ir_builder *b, ir_ref xs, ir_ref limit)
 static ir_ref nested(ir_builder *b, ir_graph *g)
 {
 	ir_build_begin(b, g);
-	ir_ref go = ir_input(g, 0, &(ir_meta){ .dtype = TJ_BOOL }, NULL, NULL), xs = ir_input(g, 1, &row, NULL, NULL), limit = ir_input(g, 2, &scalar, NULL, NULL);
+	ir_ref go = ir_input(g, 0, &(ir_meta){ .dtype = TJ_BOOL }, NULL, NULL), xs = ir_input(g, 1, &row, NULL, NULL),
+	       limit = ir_input(g, 2, &scalar, NULL, NULL);
 	cond(b, go, 1, &xs);
 	ir_build_enter(b);
 	ir_ref both = sums(b, input(b, 0), limit);
@@ -293,7 +301,8 @@ static void blunder(ir_builder *b, ir_graph *g, int which)
 
 static void mistakes(void **state)
 {
-	static const char *const says[MISTAKES] = { "outside of its region", "no such operand", "a region is missing", "no region to begin", "no region is open", "has no value" };
+	static const char *const says[MISTAKES] = { "outside of its region", "no such operand",   "a region is missing",
+		                                    "no region to begin",    "no region is open", "has no value" };
 	(void)state;
 	for (int i = 0; i < MISTAKES; i++) {
 		ir_graph g;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loss scaling: when steps are left out, when the scale changes; and training in mixed precision. */
 #include "test/kit.h"
 
@@ -26,7 +27,8 @@ static void bad_scalers(void **s)
 	tj_ctx *c = kit_open();
 	tj_scaler a = { 0 };
 	tj_tensor *g = F32(c, 1);
-	const tj_scaler_opts bad[] = { { .init = -1 }, { .init = 1e39 }, { .growth = 0.5 }, { .backoff = 1 }, { .backoff = -0.5 }, { .interval = -1 } };
+	const tj_scaler_opts bad[] = { { .init = -1 },   { .init = 1e39 },    { .growth = 0.5 },
+		                       { .backoff = 1 }, { .backoff = -0.5 }, { .interval = -1 } };
 	static const char *const why[] = { ".init", ".init", ".growth", ".backoff", ".backoff", ".interval" };
 	assert_true(tj_is_poison(tj_scale_loss(&a, g)));
 	kit_error(c, TJ_ERR_ARG, "the scaler is not made");
@@ -113,7 +115,8 @@ static void unscaled(void **s)
 	assert_int_equal(tj_scaler_init(c, &a, TJ_OPTS(tj_scaler_opts, .init = 16)), TJ_OK);
 	static const float last[] = { 1, INFINITY, -INFINITY, NAN };
 	for (int i = 0; i < 4; i++) {
-		tj_tensor *g[] = { tj_cast(F32(c, 0x1p-24f, 16), TJ_F16), tj_cast(F32(c, 32), TJ_BF16), F32(c, 3, 2, last[i]), tj_full(TJ_F64, TJ_0D, tj_f(8)) };
+		tj_tensor *g[] = { tj_cast(F32(c, 0x1p-24f, 16), TJ_F16), tj_cast(F32(c, 32), TJ_BF16), F32(c, 3, 2, last[i]),
+			           tj_full(TJ_F64, TJ_0D, tj_f(8)) };
 		finite = tj_unscale(&a, g, 4);
 		assert_int_equal(tj_dtype_of(finite), TJ_BOOL);
 		assert_int_equal(tj_rank(finite), 0);
@@ -137,7 +140,8 @@ typedef struct layers { tj_tensor *p[4]; tj_scaler scaler; } layers;
 static void learn(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	layers *n = self;
-	tj_tensor *g[4], *h = tj_tanh(tj_add(tj_matmul(in[0], n->p[0]), n->p[1])), *loss = tj_cross_entropy(tj_add(tj_matmul(h, n->p[2]), n->p[3]), in[1]);
+	tj_tensor *g[4], *h = tj_tanh(tj_add(tj_matmul(in[0], n->p[0]), n->p[1])),
+			 *loss = tj_cross_entropy(tj_add(tj_matmul(h, n->p[2]), n->p[3]), in[1]);
 	tj_grad(g, tj_scale_loss(&n->scaler, loss), TJ_LIST(n->p[0], n->p[1], n->p[2], n->p[3]), NULL);
 	tj_tensor *finite = tj_unscale(&n->scaler, g, 4);
 	for (int i = 0; i < 4; i++) tj_assign(n->p[i], tj_where(finite, tj_sub(n->p[i], g[i]), n->p[i]));
@@ -171,8 +175,8 @@ static double last_loss(uint64_t seed, tj_dtype autocast)
 		x[2 * i + 1] = uniform(&points);
 		target[i] = (x[2 * i] * x[2 * i + 1] > 0.1f) + (x[2 * i] + x[2 * i + 1] > 0.5f);
 	}
-	layers n = { .p = { random_param(c, TJ_SHAPE(2, HIDDEN), 2, &state), random_param(c, TJ_SHAPE(HIDDEN), 1, &state), random_param(c, TJ_SHAPE(HIDDEN, 3), 0.5f, &state),
-	               random_param(c, TJ_SHAPE(3), 0, &state) } };
+	layers n = { .p = { random_param(c, TJ_SHAPE(2, HIDDEN), 2, &state), random_param(c, TJ_SHAPE(HIDDEN), 1, &state),
+		            random_param(c, TJ_SHAPE(HIDDEN, 3), 0.5f, &state), random_param(c, TJ_SHAPE(3), 0, &state) } };
 	tj_scaler_init(c, &n.scaler, NULL);
 	tj_fn *f = tj_compile(c, learn, &n, TJ_OPTS(tj_compile_opts, .name = "learn", .nin = 2, .nout = 1, .autocast = autocast));
 	double loss = 0;
@@ -201,14 +205,16 @@ static void trained(void **s)
 	assert_true(high < 0.6); /* it began at more than 1 */
 	for (int l = 0; l < 2; l++) {
 		const double loss = last_loss((uint64_t)middle + 1, l ? TJ_F16 : TJ_BF16);
-		if (!(loss > low && loss < high && loss != f32[middle])) fail_msg("the loss is %g; in f32 it is %g, of three seeds between %g and %g", loss, f32[middle], low, high);
+		if (!(loss > low && loss < high && loss != f32[middle]))
+			fail_msg("the loss is %g; in f32 it is %g, of three seeds between %g and %g", loss, f32[middle], low, high);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults), cmocka_unit_test(bad_scalers), cmocka_unit_test(scaled_steps), cmocka_unit_test(unscaled), cmocka_unit_test(trained),
+		cmocka_unit_test(defaults), cmocka_unit_test(bad_scalers), cmocka_unit_test(scaled_steps),
+		cmocka_unit_test(unscaled), cmocka_unit_test(trained),
 	};
 	KIT_RUN(tests);
 }

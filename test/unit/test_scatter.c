@@ -1,4 +1,6 @@
-/* scatter_add and its like on a GPU: its kernel (codegen_cuda/scatter.c) against the CPU's loops, bit for bit. The driver and NVRTC are those of test/fake. */
+/* SPDX-License-Identifier: MIT */
+/* scatter_add and its like on a GPU: its kernel (codegen_cuda/scatter.c) against the CPU's loops, bit for bit. The driver and NVRTC are
+ * those of test/fake. */
 #include "test/kit.h"
 
 #include <math.h>
@@ -36,7 +38,9 @@ static tj_tensor *values(tj_ctx *c, const job *j, const int64_t *dim, unsigned s
 	for (int d = 0; d < j->rank; d++) n *= to[d];
 	assert_true(n <= MOST);
 	const bool whole = j->dtype != TJ_F32 && j->dtype != TJ_F64 && j->dtype != TJ_F16 && j->dtype != TJ_BF16;
-	for (int64_t i = 0; i < n; i++) data[i] = whole ? (float)(next(&seed) % 200) - 100 : ldexpf((float)(int)(next(&seed) % 2001) - 1000, (int)(next(&seed) % 12) - 16);
+	for (int64_t i = 0; i < n; i++)
+		data[i] = whole ? (float)(next(&seed) % 200) - 100
+		                : ldexpf((float)(int)(next(&seed) % 2001) - 1000, (int)(next(&seed) % 12) - 16);
 	static const float strange[] = { 0.0f, -0.0f, INFINITY, -INFINITY, NAN };
 	for (int64_t i = 0; j->odd && i < n; i += 1 + next(&seed) % 40) data[i] = strange[next(&seed) % (i % 7 ? 4 : 5)];
 	tj_tensor *x = tj_cast(tj_from_data(c, TJ_F32, to, data), j->dtype);
@@ -56,7 +60,9 @@ static tj_tensor *indices(tj_ctx *c, const job *j)
 }
 
 enum { WAYS = 5 };
-static tj_tensor *(*const ways[WAYS])(const char *, tj_tensor *, int, tj_tensor *, tj_tensor *) = { tj_scatter_add_at, tj_scatter_at, tj_scatter_prod_at, tj_scatter_amax_at, tj_scatter_amin_at };
+static tj_tensor *(*const ways[WAYS])(const char *, tj_tensor *, int, tj_tensor *, tj_tensor *) = { tj_scatter_add_at, tj_scatter_at,
+	                                                                                            tj_scatter_prod_at, tj_scatter_amax_at,
+	                                                                                            tj_scatter_amin_at };
 
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -101,7 +107,10 @@ static void same(job j)
 	static char want[MOST * 8], got[MOST * 8];
 	const size_t bytes = on("cpu", &j, want, 1, NULL);
 	assert_int_equal(on("cuda:0", &j, got, 1, "a kernel of its own"), bytes);
-	if (memcmp(want, got, bytes)) fail_msg("way %d, dtype %d, axis %d of [%lld,%lld,%lld], index [%lld,%lld,%lld], same %u, seed %u", j.how, j.dtype, j.axis, (long long)j.base[0], (long long)j.base[1], (long long)j.base[2], (long long)j.index[0], (long long)j.index[1], (long long)j.index[2], j.same, j.seed);
+	if (memcmp(want, got, bytes))
+		fail_msg("way %d, dtype %d, axis %d of [%lld,%lld,%lld], index [%lld,%lld,%lld], same %u, seed %u", j.how, j.dtype, j.axis,
+		         (long long)j.base[0], (long long)j.base[1], (long long)j.base[2], (long long)j.index[0], (long long)j.index[1],
+		         (long long)j.index[2], j.same, j.seed);
 }
 
 /* ---- tests ---- */
@@ -110,12 +119,20 @@ static const tj_dtype types[] = { TJ_F32, TJ_F64, TJ_F16, TJ_BF16, TJ_I8, TJ_U8,
 /* The gradient of an embedding: one index for a row. Its columns need one block or several; slots and index, too. */
 static void rows(void **s)
 {
-	static const int64_t size[][3] = { { 50, 8, 20 }, { 1000, 64, 300 }, { 7, 700, 33 }, { 1500, 3, 513 }, { 40, 256, 256 }, { 2, 257, 1 } }; /* slots, columns, entries */
+	static const int64_t size[][3] = { { 50, 8, 20 },    { 1000, 64, 300 }, { 7, 700, 33 },
+		                           { 1500, 3, 513 }, { 40, 256, 256 },  { 2, 257, 1 } }; /* slots, columns, entries */
 	(void)s;
 	NEED_GPU();
 	for (size_t t = 0; t < sizeof types / sizeof *types; t++)
 		for (size_t i = t < 2 ? 0 : t % 2; i < sizeof size / sizeof *size; i += t < 2 ? 1 : 2)
-			same((job){ .dtype = types[t], .rank = 2, .base = { size[i][0], size[i][1] }, .index = { size[i][2], size[i][1] }, .same = 2, .zeros = (t + i) & 1, .turned = (t + i) & 2, .seed = (unsigned)(t * 16 + i) });
+			same((job){ .dtype = types[t],
+			            .rank = 2,
+			            .base = { size[i][0], size[i][1] },
+			            .index = { size[i][2], size[i][1] },
+			            .same = 2,
+			            .zeros = (t + i) & 1,
+			            .turned = (t + i) & 2,
+			            .seed = (unsigned)(t * 16 + i) });
 }
 
 /* One column: a histogram. Its additions into a slot stay in order. */
@@ -136,7 +153,11 @@ static void any_axis(void **s)
 	(void)s;
 	NEED_GPU();
 	for (int i = 0; i < 150; i++) {
-		job j = { .dtype = types[i % 10], .how = i < 60 ? 0 : i / 10 % WAYS, .rank = 1 + (int)(next(&seed) % 3), .zeros = next(&seed) & 1, .turned = next(&seed) & 1 };
+		job j = { .dtype = types[i % 10],
+			  .how = i < 60 ? 0 : i / 10 % WAYS,
+			  .rank = 1 + (int)(next(&seed) % 3),
+			  .zeros = next(&seed) & 1,
+			  .turned = next(&seed) & 1 };
 		j.axis = (int)(next(&seed) % (unsigned)j.rank);
 		for (int d = 0; d < j.rank; d++) {
 			static const int64_t dims[] = { 1, 2, 3, 5, 8, 17, 40, 33, 129, 0 };
@@ -156,7 +177,14 @@ static void other_ways(void **s)
 	NEED_GPU();
 	for (int how = 1; how < WAYS; how++)
 		for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-			same((job){ .how = how, .dtype = types[t], .rank = 2, .base = { 50, 8 }, .index = { 40, 8 }, .same = 2, .turned = t & 1, .seed = (unsigned)t });
+			same((job){ .how = how,
+			            .dtype = types[t],
+			            .rank = 2,
+			            .base = { 50, 8 },
+			            .index = { 40, 8 },
+			            .same = 2,
+			            .turned = t & 1,
+			            .seed = (unsigned)t });
 			same((job){ .how = how, .dtype = types[t], .rank = 1, .base = { 10 }, .index = { 300 }, .seed = (unsigned)t });
 		}
 }
@@ -179,7 +207,16 @@ static void on_threads(void **s)
 	for (int how = 0; how < WAYS; how++)
 		for (size_t t = 0; t < sizeof types / sizeof *types; t++)
 			for (int k = 0; k < 4; k++) {
-				job j = { .how = how, .dtype = types[t], .rank = k < 2 ? 1 : 2, .base = { k ? 40 : 1500, k < 2 ? 1 : k == 2 ? 90 : 3 }, .index = { k < 2 ? 17000 : k == 2 ? 300 : 6000, k == 2 ? 90 : 3 } };
+				job j = { .how = how,
+					  .dtype = types[t],
+					  .rank = k < 2 ? 1 : 2,
+					  .base = { k ? 40 : 1500, k < 2    ? 1
+					                           : k == 2 ? 90
+					                                    : 3 },
+					  .index = { k < 2    ? 17000
+					             : k == 2 ? 300
+					                      : 6000,
+					             k == 2 ? 90 : 3 } };
 				j.same = k == 2 ? 2 : 0, j.turned = k == 3, j.seed = (unsigned)(16 * t) + (unsigned)k, j.odd = types[t] == TJ_F32 && how > 2;
 				const size_t bytes = on("eval", &j, want, 1, NULL);
 				assert_int_equal(on("cpu", &j, got, 1, "own loops"), bytes);
@@ -204,7 +241,9 @@ static void faults_on_threads(void **s)
 		tj_ctx *c = tj_open(NULL);
 		tj_fn *f = kit_fn(c, "s", far_index, NULL, 3, 1);
 		index[at] = 10;
-		tj_tensor *in[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(10), x), tj_from_data(c, TJ_I64, TJ_SHAPE(N), index), tj_from_data(c, TJ_F32, TJ_SHAPE(N), x), TJ_END }, *out[1];
+		tj_tensor *in[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(10), x), tj_from_data(c, TJ_I64, TJ_SHAPE(N), index),
+			            tj_from_data(c, TJ_F32, TJ_SHAPE(N), x), TJ_END },
+			  *out[1];
 		index[at] = 0;
 		assert_int_equal(tj_call(f, out, in), TJ_ERR_INDEX);
 		(void)tj_check(c);
@@ -270,7 +309,9 @@ static void faults(void **s)
 		/* 4 slots: columns with one index (expanded), then with their own */
 		for (int own = 0; own < 2; own++) {
 			tj_tensor *index = tj_from_data(c, TJ_I64, own ? TJ_SHAPE(300, 2) : TJ_SHAPE(600, 1), at);
-			tj_tensor *in[] = { tj_full(TJ_F32, TJ_SHAPE(4, own ? 2 : 1), tj_f(0)), index, tj_from_data(c, TJ_F32, own ? TJ_SHAPE(300, 2) : TJ_SHAPE(600, 1), ones), TJ_END }, *out[1];
+			tj_tensor *in[] = { tj_full(TJ_F32, TJ_SHAPE(4, own ? 2 : 1), tj_f(0)), index,
+				            tj_from_data(c, TJ_F32, own ? TJ_SHAPE(300, 2) : TJ_SHAPE(600, 1), ones), TJ_END },
+				  *out[1];
 			if (tj_call(f, out, in) == TJ_OK) tj_sync(c);
 			kit_error(c, TJ_ERR_INDEX, "4");
 			if (!strstr(tj_last_error(c)->op, "scatter_add")) fail_msg("%s", tj_last_error(c)->op);
@@ -284,7 +325,8 @@ static void faults(void **s)
 	/* no slots at all */
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
 	for (int t = 0; t < TJ_DTYPE_COUNT; t++) {
-		tj_tensor *y = tj_scatter_add(tj_full((tj_dtype)t, TJ_SHAPE(0), tj_i(0)), 0, tj_from_data(c, TJ_I64, TJ_SHAPE(1), (int64_t[]){ 0 }), tj_cast(F32(c, 1), (tj_dtype)t));
+		tj_tensor *y = tj_scatter_add(tj_full((tj_dtype)t, TJ_SHAPE(0), tj_i(0)), 0,
+		                              tj_from_data(c, TJ_I64, TJ_SHAPE(1), (int64_t[]){ 0 }), tj_cast(F32(c, 1), (tj_dtype)t));
 		if (y) tj_sync(c);
 		kit_error(c, TJ_ERR_INDEX, "0");
 	}
@@ -297,7 +339,8 @@ static void train(tj_tensor **out, tj_tensor *const *in, void *self)
 	(void)self;
 	tj_tensor *rows = tj_embedding(in[0], in[1]), *grad = tj_mul(tj_sub(rows, tj_f(0.5)), tj_f(0.25));
 	const int64_t n = tj_dim(in[1], 0), d = tj_dim(in[0], 1);
-	tj_tensor *sum = tj_scatter_add(tj_full(TJ_F32, TJ_SHAPE(tj_dim(in[0], 0), d), tj_f(0)), 0, tj_expand(tj_unsqueeze(in[1], 1), TJ_SHAPE(n, d)), grad);
+	tj_tensor *sum = tj_scatter_add(tj_full(TJ_F32, TJ_SHAPE(tj_dim(in[0], 0), d), tj_f(0)), 0,
+	                                tj_expand(tj_unsqueeze(in[1], 1), TJ_SHAPE(n, d)), grad);
 	out[0] = tj_sub(in[0], tj_mul(sum, tj_f(0.1)));
 }
 
@@ -342,7 +385,9 @@ static void is_shown(void **s)
 	NEED_GPU();
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
 	tj_fn *f = kit_fn(c, "s", scatter, NULL, 3, 1);
-	tj_tensor *in[] = { tj_full(TJ_F32, TJ_SHAPE(4), tj_f(0)), tj_from_data(c, TJ_I64, TJ_SHAPE(2), (int64_t[]){ 1, 2 }), F32(c, 3, 4), TJ_END }, *out[1];
+	tj_tensor *in[] = { tj_full(TJ_F32, TJ_SHAPE(4), tj_f(0)), tj_from_data(c, TJ_I64, TJ_SHAPE(2), (int64_t[]){ 1, 2 }), F32(c, 3, 4),
+		            TJ_END },
+		  *out[1];
 	assert_int_equal(tj_call(f, out, in), TJ_OK);
 	char *plan = kit_dump(f, TJ_DUMP_PLAN), *code = kit_dump(f, TJ_DUMP_CODE);
 	if (!strstr(plan, "scatter_add")) fail_msg("%s", plan);
@@ -355,7 +400,17 @@ static void is_shown(void **s)
 int main(void)
 {
 	setenv("TJ_THREADS", "5", 1);
-	const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(histograms), cmocka_unit_test(any_axis), cmocka_unit_test(other_ways), cmocka_unit_test(no_elements), cmocka_unit_test(on_threads), cmocka_unit_test(faults_on_threads), cmocka_unit_test(flips_of_nothing), cmocka_unit_test(is_in_order),
-		                                cmocka_unit_test(faults), cmocka_unit_test(trains), cmocka_unit_test(is_shown) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(rows),
+		                            cmocka_unit_test(histograms),
+		                            cmocka_unit_test(any_axis),
+		                            cmocka_unit_test(other_ways),
+		                            cmocka_unit_test(no_elements),
+		                            cmocka_unit_test(on_threads),
+		                            cmocka_unit_test(faults_on_threads),
+		                            cmocka_unit_test(flips_of_nothing),
+		                            cmocka_unit_test(is_in_order),
+		                            cmocka_unit_test(faults),
+		                            cmocka_unit_test(trains),
+		                            cmocka_unit_test(is_shown) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,14 @@
-/* tj_take_sorted() against tj_gather() by the indices of tj_sort(): the same bits. Other tests compare it with the evaluator, which does not keep all bits of a NaN. */
+/* SPDX-License-Identifier: MIT */
+/* tj_take_sorted() against tj_gather() by the indices of tj_sort(): the same bits. Other tests compare it with the evaluator, which does
+ * not keep all bits of a NaN. */
 #include "test/kit.h"
 
 #include <math.h>
 
 enum { MOST = 1 << 18 };
 
-typedef enum pattern { RANDOM, FEW_VALUES, STRANGE, RISING, FALLING, EQUAL, PATTERNS } pattern; /* STRANGE: NaN of several bits, infinities, zeros of both signs */
+/* STRANGE: NaN of several bits, infinities, zeros of both signs */
+typedef enum pattern { RANDOM, FEW_VALUES, STRANGE, RISING, FALLING, EQUAL, PATTERNS } pattern;
 typedef struct job {
 	tj_dtype dtype;
 	pattern pattern;
@@ -137,8 +140,10 @@ static void same(job j)
 	assert_int_equal(run(false, &j, got), n);
 	for (size_t i = 0; i < n; i++)
 		if (got[i] != want[i])
-			fail_msg("dtype %d, pattern %d, results %d, byte %zu, axis %d of [%lld,%lld,%lld], rank %d, k %lld, turned %d, shorter %d, seed %u", j.dtype, j.pattern, j.results, i, j.axis,
-			         (long long)j.dim[0], (long long)j.dim[1], (long long)j.dim[2], j.rank, (long long)j.k, j.turned, j.shorter, j.seed);
+			fail_msg(
+				"dtype %d, pattern %d, results %d, byte %zu, axis %d of [%lld,%lld,%lld], rank %d, k %lld, turned %d, shorter %d, seed %u",
+				j.dtype, j.pattern, j.results, i, j.axis, (long long)j.dim[0], (long long)j.dim[1], (long long)j.dim[2],
+				j.rank, (long long)j.k, j.turned, j.shorter, j.seed);
 }
 
 /* ---- every dtype, with lines that are sorted, selected from, selected from between samples ---- */
@@ -150,7 +155,14 @@ static void lines(void **state)
 		for (size_t i = 0; i < sizeof n / sizeof *n; i++)
 			for (int p = 0; p < PATTERNS; p++) {
 				const unsigned seed = (unsigned)(1000 * t + 10 * (int)i + p);
-				same((job){ .dtype = (tj_dtype)t, .pattern = (pattern)p, .rank = 2, .axis = 1, .dim = { 2, n[i] }, .k = k[(seed + (unsigned)t) % 6], .results = 1 + (int)((i + (size_t)p) % 3), .seed = seed });
+				same((job){ .dtype = (tj_dtype)t,
+				            .pattern = (pattern)p,
+				            .rank = 2,
+				            .axis = 1,
+				            .dim = { 2, n[i] },
+				            .k = k[(seed + (unsigned)t) % 6],
+				            .results = 1 + (int)((i + (size_t)p) % 3),
+				            .seed = seed });
 			}
 }
 
@@ -159,7 +171,13 @@ static void long_lines(void **state)
 	static const tj_dtype types[] = { TJ_F32, TJ_F64, TJ_U8, TJ_BF16 };
 	(void)state;
 	for (int i = 0; i < 8; i++)
-		same((job){ .dtype = types[i % 4], .pattern = i & 1 ? STRANGE : RANDOM, .rank = 1, .dim = { 100000 }, .k = i < 4 ? 1 : 7, .results = 3, .seed = (unsigned)i });
+		same((job){ .dtype = types[i % 4],
+		            .pattern = i & 1 ? STRANGE : RANDOM,
+		            .rank = 1,
+		            .dim = { 100000 },
+		            .k = i < 4 ? 1 : 7,
+		            .results = 3,
+		            .seed = (unsigned)i });
 }
 
 /* ---- any axis, strides, fewer lines of places than of x ---- */
@@ -169,7 +187,12 @@ static void any_shape(void **state)
 	unsigned seed = 3;
 	(void)state;
 	for (int i = 0; i < 300; i++) {
-		job j = { .dtype = (tj_dtype)(i % TJ_DTYPE_COUNT), .pattern = (pattern)(next(&seed) % PATTERNS), .rank = (int)(next(&seed) % 4), .turned = next(&seed) & 1, .shorter = next(&seed) & 1, .results = 1 + (int)(next(&seed) % 3) };
+		job j = { .dtype = (tj_dtype)(i % TJ_DTYPE_COUNT),
+			  .pattern = (pattern)(next(&seed) % PATTERNS),
+			  .rank = (int)(next(&seed) % 4),
+			  .turned = next(&seed) & 1,
+			  .shorter = next(&seed) & 1,
+			  .results = 1 + (int)(next(&seed) % 3) };
 		for (int d = 0; d < j.rank; d++) j.dim[d] = dims[next(&seed) % 5];
 		j.axis = j.rank ? (int)(next(&seed) % (unsigned)j.rank) : 0;
 		if (j.rank && next(&seed) % 2) j.dim[j.axis] = dims[5];
@@ -179,7 +202,8 @@ static void any_shape(void **state)
 	}
 }
 
-/* ---- a line whose keys are the worst for a selection: each pivot is among the smallest of what is left. The sample has the least value only ---- */
+/* ---- a line whose keys are the worst for a selection: each pivot is among the smallest of what is left. The sample has the least value
+ * only ---- */
 enum { WORST = 500, SAMPLES = 16 };
 typedef struct adversary { int64_t value[WORST], solid; int candidate; } adversary; /* WORST: not decided yet */
 
@@ -261,6 +285,7 @@ static void out_of_range(void **state)
 int main(void)
 {
 	setenv("TJ_THREADS", "3", 1);
-	const struct CMUnitTest tests[] = { cmocka_unit_test(lines), cmocka_unit_test(long_lines), cmocka_unit_test(any_shape), cmocka_unit_test(patience_ends), cmocka_unit_test(out_of_range) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(lines), cmocka_unit_test(long_lines), cmocka_unit_test(any_shape),
+		                            cmocka_unit_test(patience_ends), cmocka_unit_test(out_of_range) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Settings of a context: each changes a call that is made, is a part of keys, and is explained. */
 #include "test/kit.h"
 
@@ -53,7 +54,9 @@ static void who_computes_products(void **s)
 	for (int mode = TJ_VERIFY; mode <= TJ_DIRECT; mode++) {
 		char why[200] = "";
 		tj_ctx *c = kit_open();
-		tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, .name = "product", .nin = 2, .nout = 1, .mode = (tj_mode)mode, .on_recompile = note, .on_recompile_self = why));
+		tj_fn *f = tj_compile(c, product, NULL,
+		                      TJ_OPTS(tj_compile_opts, .name = "product", .nin = 2, .nout = 1, .mode = (tj_mode)mode,
+		                              .on_recompile = note, .on_recompile_self = why));
 		tj_tensor *a = operand(c, M), *b = operand(c, N);
 		const float first = ((const float *)tj_data(tj_call1(f, TJ_LIST(a, b))))[5];
 		assert_false(explains(f, "dnnl_sgemm"));
@@ -83,11 +86,18 @@ static void read_back(void **s)
 	(void)s;
 	tj_ctx *c = kit_open();
 	const tj_settings zero = get(c);
-	assert_false(zero.allow_tf32 || zero.allow_reduced_precision || zero.allow_nondeterministic || zero.no_graphs || zero.no_epilogues || zero.products != TJ_PRODUCTS_AUTO);
-	set(c, (tj_settings){ .allow_tf32 = true, .allow_nondeterministic = true, .products = TJ_PRODUCTS_LIBRARY, .no_graphs = true, .no_epilogues = true, .attention = TJ_ATTENTION_FUSED });
+	assert_false(zero.allow_tf32 || zero.allow_reduced_precision || zero.allow_nondeterministic || zero.no_graphs ||
+	             zero.no_epilogues || zero.products != TJ_PRODUCTS_AUTO);
+	set(c, (tj_settings){ .allow_tf32 = true,
+	                      .allow_nondeterministic = true,
+	                      .products = TJ_PRODUCTS_LIBRARY,
+	                      .no_graphs = true,
+	                      .no_epilogues = true,
+	                      .attention = TJ_ATTENTION_FUSED });
 	tj_ctx *clone = tj_ctx_clone(c);
 	tj_settings x = get(c), y = get(clone);
-	assert_true(x.allow_tf32 && !x.allow_reduced_precision && x.allow_nondeterministic && x.no_graphs && x.no_epilogues && x.products == TJ_PRODUCTS_LIBRARY && x.attention == TJ_ATTENTION_FUSED);
+	assert_true(x.allow_tf32 && !x.allow_reduced_precision && x.allow_nondeterministic && x.no_graphs && x.no_epilogues &&
+	            x.products == TJ_PRODUCTS_LIBRARY && x.attention == TJ_ATTENTION_FUSED);
 	assert_true(y.allow_tf32 && y.allow_nondeterministic && y.no_graphs && y.products == TJ_PRODUCTS_LIBRARY);
 	set(clone, (tj_settings){ .allow_reduced_precision = true });
 	assert_true(get(clone).allow_reduced_precision && !get(clone).allow_tf32 && get(c).allow_tf32);
@@ -111,7 +121,8 @@ static void who(tj_ctx *c, tj_products products, tj_dtype t, tj_numerics n, cons
 {
 	set(c, (tj_settings){ .products = products });
 	const tj_library l = tj_product_library(c, t, n);
-	if (products == TJ_PRODUCTS_LIBRARY && !strcmp(l.name, "tjit") && strstr(l.why, "missing")) name = "tjit", why = "switched off"; /* no oneDNN here */
+	if (products == TJ_PRODUCTS_LIBRARY && !strcmp(l.name, "tjit") && strstr(l.why, "missing"))
+		name = "tjit", why = "switched off"; /* no oneDNN here */
 	assert_string_equal(l.name, name);
 	if (!strstr(l.why, why)) fail_msg("\"%s\" is not in \"%s\"", why, l.why);
 	if (!strcmp(name, "tjit")) assert_string_equal(l.version, TJ_VERSION);
@@ -168,7 +179,8 @@ static void not_in_a_body(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_computes_products), cmocka_unit_test(read_back), cmocka_unit_test(libraries), cmocka_unit_test(product_library), cmocka_unit_test(not_in_a_body),
+		cmocka_unit_test(who_computes_products), cmocka_unit_test(read_back),     cmocka_unit_test(libraries),
+		cmocka_unit_test(product_library),       cmocka_unit_test(not_in_a_body),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ops with several results: handles, unused results, kernels, memory, control flow, direct mode, passes, texts. */
 #include "test/kit.h"
 
@@ -68,7 +69,11 @@ static void unused(tj_tensor **out, tj_tensor *const *in, void *self)
 static void one_kernel_each(void **s)
 {
 	(void)s;
-	static const struct { tj_body *body; int nout; const char *never; } cases[] = { { both, 2, "call" }, { values, 1, "i64" }, { indices, 1, "atmax" }, { unused, 1, "max" } };
+	static const struct {
+		tj_body *body;
+		int nout;
+		const char *never;
+	} cases[] = { { both, 2, "call" }, { values, 1, "i64" }, { indices, 1, "atmax" }, { unused, 1, "max" } };
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = kit_open();
 		tj_fn *f = kit_fn(c, "f", cases[i].body, NULL, 1, cases[i].nout);
@@ -176,7 +181,10 @@ static void index_again(tj_tensor **out, tj_tensor *const *in, void *self) /* ta
 	out[0] = tj_sub(in[0], tj_mul(tj_cast(tj_one_hot(tj_squeeze(at, TJ_ALL), 3), TJ_F32), tj_f(10)));
 	out[1] = tj_add(in[1], v);
 }
-static void some_left(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_any(tj_gt(in[0], tj_f(0)), TJ_ALL, false); }
+static void some_left(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_any(tj_gt(in[0], tj_f(0)), TJ_ALL, false);
+}
 static void each_row(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -240,7 +248,8 @@ static tj_status smallest_instead(tj_graph *g, void *self)
 	for (tj_node *n = tj_graph_first(g), *next; n; n = next) {
 		next = tj_node_next(n);
 		if (!is(n, "max_with_indices")) continue;
-		tj_node *x = tj_node_input(n, 0), *other = tj_graph_insert(g, n, "min_with_indices", &x, 1, (int64_t[]){ tj_node_attr(n, 0), tj_node_attr(n, 1) }, 2);
+		tj_node *x = tj_node_input(n, 0),
+			*other = tj_graph_insert(g, n, "min_with_indices", &x, 1, (int64_t[]){ tj_node_attr(n, 0), tj_node_attr(n, 1) }, 2);
 		assert_int_equal(tj_node_rank(n), 1);
 		assert_true(tj_graph_replace(g, n, other));
 		return tj_graph_erase(g, n) ? TJ_OK : TJ_ERR_STATE;
@@ -277,8 +286,13 @@ static tj_status used_whole(tj_graph *g, void *self)
 static void passes_see_them(void **s)
 {
 	(void)s;
-	static const struct { tj_pass pass; const char *error; } cases[] = { { { "swap", swap, NULL }, NULL }, { { "smallest", smallest_instead, NULL }, NULL },
-		{ { "none", no_such_result, NULL }, "max_with_indices has no result 2" }, { { "whole", used_whole, NULL }, "operand 0 has several results" } };
+	static const struct {
+		tj_pass pass;
+		const char *error;
+	} cases[] = { { { "swap", swap, NULL }, NULL },
+		      { { "smallest", smallest_instead, NULL }, NULL },
+		      { { "none", no_such_result, NULL }, "max_with_indices has no result 2" },
+		      { { "whole", used_whole, NULL }, "operand 0 has several results" } };
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		tj_ctx *c = kit_open();
 		const tj_pass own[] = { cases[i].pass, { 0 } };
@@ -300,9 +314,10 @@ static void texts(void **s)
 	tj_fn *f = kit_fn(c, "f", both, NULL, 1, 2);
 	tj_tensor *out[2];
 	for (int n = 3; n < 6; n++) assert_int_equal(tj_call(f, out, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(2, n), tj_f(1)))), TJ_OK);
-	static const struct { tj_dump_what what; const char *part; } dumps[] = {
-		{ TJ_DUMP_GRAPH, "= max_with_indices %" }, { TJ_DUMP_GRAPH, "= get i64[2] %" }, { TJ_DUMP_TABLE, "max_with_indices" }, { TJ_DUMP_DOT, "max_with_indices\\n" },
-		{ TJ_DUMP_TRACE, "max_with_indices  ext" }, { TJ_DUMP_SYMBOLS, "= get i64[" } };
+	static const struct { tj_dump_what what; const char *part;
+	} dumps[] = { { TJ_DUMP_GRAPH, "= max_with_indices %" },  { TJ_DUMP_GRAPH, "= get i64[2] %" },
+		      { TJ_DUMP_TABLE, "max_with_indices" },      { TJ_DUMP_DOT, "max_with_indices\\n" },
+		      { TJ_DUMP_TRACE, "max_with_indices  ext" }, { TJ_DUMP_SYMBOLS, "= get i64[" } };
 	for (size_t i = 0; i < sizeof dumps / sizeof *dumps; i++) {
 		char *text = kit_dump(f, dumps[i].what);
 		if (i != 4 && !strstr(text, dumps[i].part)) fail_msg("\"%s\" is not in\n%s", dumps[i].part, text);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ops whose result size depends on data: compared with plain loops, and in compiled functions, where each is a boundary. */
 #include "test/kit.h"
 
@@ -34,8 +35,9 @@ static tj_tensor *view(tj_tensor *t, int layout)
 }
 
 static const double specials[] = { 0, -0.0, 1, -1, 2, 3, NAN, INFINITY, -INFINITY, 1e-45, -1e-45, 0.5, 127, -128 };
-static const int64_t shapes[][4] = { { TJ_END_DIM }, { 0, TJ_END_DIM }, { 1, TJ_END_DIM }, { 7, TJ_END_DIM }, { 100, TJ_END_DIM }, { 3, 5, TJ_END_DIM },
-	                                 { 2, 0, TJ_END_DIM }, { 1, 4, TJ_END_DIM }, { 4, 3, 2, TJ_END_DIM }, { 5, 1, 9, TJ_END_DIM } };
+static const int64_t shapes[][4] = { { TJ_END_DIM },          { 0, TJ_END_DIM },      { 1, TJ_END_DIM },    { 7, TJ_END_DIM },
+	                             { 100, TJ_END_DIM },     { 3, 5, TJ_END_DIM },   { 2, 0, TJ_END_DIM }, { 1, 4, TJ_END_DIM },
+	                             { 4, 3, 2, TJ_END_DIM }, { 5, 1, 9, TJ_END_DIM } };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
 static tj_tensor *random_tensor(tj_ctx *c, tj_dtype dtype, tj_dims shape)
@@ -59,9 +61,20 @@ static tj_tensor *random_tensor(tj_ctx *c, tj_dtype dtype, tj_dims shape)
 static double of_f16(tj_f16 v) { return (double)tj_from_f16(v); }
 static double of_bf16(tj_bf16 v) { return (double)tj_from_bf16(v); }
 #define SAME(T, name) static T name(T v) { return v; }
-SAME(uint8_t, of_u8) SAME(int8_t, of_i8) SAME(int16_t, of_i16) SAME(int32_t, of_i32) SAME(int64_t, of_i64) SAME(float, of_f32) SAME(double, of_f64)
-#define C_VALUE(v) _Generic((v), tj_f16: of_f16, tj_bf16: of_bf16, uint8_t: of_u8, int8_t: of_i8, int16_t: of_i16, int32_t: of_i32, int64_t: of_i64, float: of_f32, double: of_f64)(v)
-static bool is_set(tj_dtype t, const unsigned char *p)
+SAME(uint8_t, of_u8)
+SAME(int8_t, of_i8) SAME(int16_t, of_i16) SAME(int32_t, of_i32) SAME(int64_t, of_i64) SAME(float, of_f32) SAME(double, of_f64)
+#define C_VALUE(v) \
+	_Generic((v), tj_f16 \
+	         : of_f16, tj_bf16 \
+	         : of_bf16, uint8_t \
+	         : of_u8, int8_t \
+	         : of_i8, int16_t \
+	         : of_i16, int32_t \
+	         : of_i32, int64_t \
+	         : of_i64, float \
+	         : of_f32, double \
+	         : of_f64)(v)
+	static bool is_set(tj_dtype t, const unsigned char *p)
 {
 	switch (t) {
 #define X(NAME, text, ctype, cat) case TJ_##NAME: { ctype v; memcpy(&v, p, sizeof v); return C_VALUE(v) != 0; }
@@ -76,8 +89,14 @@ static bool less(tj_dtype t, const unsigned char *p, const unsigned char *q)
 {
 	if (t == TJ_BOOL) return !*p && *q;
 	switch (t) {
-#define X(NAME, text, ctype, cat) case TJ_##NAME: { ctype v, w; memcpy(&v, p, sizeof v); memcpy(&w, q, sizeof w); return C_VALUE(v) < C_VALUE(w) || (C_VALUE(v) == C_VALUE(v) && C_VALUE(w) != C_VALUE(w)); }
-	TJ_DTYPE_MAP(X)
+#define X(NAME, text, ctype, cat) \
+	case TJ_##NAME: { \
+		ctype v, w; \
+		memcpy(&v, p, sizeof v); \
+		memcpy(&w, q, sizeof w); \
+		return C_VALUE(v) < C_VALUE(w) || (C_VALUE(v) == C_VALUE(v) && C_VALUE(w) != C_VALUE(w)); \
+	}
+		TJ_DTYPE_MAP(X)
 #undef X
 	default: return false;
 	}
@@ -283,7 +302,8 @@ static void followed_by_arithmetic(void **s)
 		tj_pop(sc);
 	}
 	const tj_stats st = kit_stats(f);
-	print_message("200 masks: %llu recordings, %llu plans, %llu compiles\n", (unsigned long long)st.recordings, (unsigned long long)st.plans, (unsigned long long)st.compiles);
+	print_message("200 masks: %llu recordings, %llu plans, %llu compiles\n", (unsigned long long)st.recordings,
+	              (unsigned long long)st.plans, (unsigned long long)st.compiles);
 	assert_true(st.compiles <= 3);
 	/* None, one, all. */
 	const float v[] = { -1, 2, 3 };
@@ -324,7 +344,8 @@ static void bounded(void **s)
 	assert_true(st.compiles <= 3 && st.compiles == half.compiles && st.code_bytes == half.code_bytes);
 	assert_true(most <= 258);
 	assert_int_equal(reasons_of_size, 1);
-	if (!strstr(reason, "the size of masked_select at test/unit/test_sized.c:") || !strstr(reason, "depends on data, was ")) fail_msg("%s", reason);
+	if (!strstr(reason, "the size of masked_select at test/unit/test_sized.c:") || !strstr(reason, "depends on data, was "))
+		fail_msg("%s", reason);
 	tj_close(c);
 }
 
@@ -335,7 +356,8 @@ static void rows_kept(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_tensor *at = tj_nonzero(tj_gt(tj_sum(in[0], TJ_AXES(1), false), tj_f(0)));
 	tj_tensor *rows = tj_index_select(in[0], 0, tj_reshape(at, TJ_SHAPE(tj_dim(at, 0))));
 	tj_tensor *sum = tj_full(TJ_F32, TJ_SHAPE(3), tj_f(0));
-	for (int64_t i = 0; i < tj_dim(rows, 0); i++) sum = tj_add(tj_mul(sum, tj_f(2)), tj_index_select(rows, 0, tj_full(TJ_I64, TJ_0D, tj_i(i))));
+	for (int64_t i = 0; i < tj_dim(rows, 0); i++)
+		sum = tj_add(tj_mul(sum, tj_f(2)), tj_index_select(rows, 0, tj_full(TJ_I64, TJ_0D, tj_i(i))));
 	out[0] = sum;
 	out[1] = rows;
 }
@@ -467,7 +489,8 @@ static void errors(void **s)
 	kit_error(c, TJ_ERR_ARG, "operand 0 is NULL");
 	/* Poison is passed on, and the first error stays. */
 	tj_tensor *bad = tj_add(x, mask), *counts;
-	assert_true(tj_is_poison(tj_nonzero(bad)) && tj_is_poison(tj_masked_select(x, bad)) && tj_is_poison(tj_unique_all(bad, NULL, NULL, &counts)) && tj_is_poison(counts));
+	assert_true(tj_is_poison(tj_nonzero(bad)) && tj_is_poison(tj_masked_select(x, bad)) &&
+	            tj_is_poison(tj_unique_all(bad, NULL, NULL, &counts)) && tj_is_poison(counts));
 	kit_error(c, TJ_ERR_SHAPE, "bool[2]");
 	assert_string_equal(tj_last_error(c)->op, "add");
 	tj_fn *f = kit_fn(c, "gives_mask", gives_mask, NULL, 2, 1), *g = kit_fn(c, "conditional", conditional, NULL, 1, 1);
@@ -496,7 +519,9 @@ static void direct_mode(void **s)
 	(void)s;
 	tj_ctx *c = kit_open();
 	direct_reasons = 0;
-	tj_fn *f = tj_compile(c, positive, NULL, TJ_OPTS(tj_compile_opts, .name = "positive", .nin = 1, .nout = 2, .mode = TJ_DIRECT, .on_recompile = on_direct));
+	tj_fn *f =
+		tj_compile(c, positive, NULL,
+	                   TJ_OPTS(tj_compile_opts, .name = "positive", .nin = 1, .nout = 2, .mode = TJ_DIRECT, .on_recompile = on_direct));
 	for (int i = 0; i < 20; i++) same_as_op_by_op(c, positive, f, part(c, 100, 2), 2);
 	assert_int_equal(direct_reasons, 1);
 	assert_non_null(strstr(reason, "masked_select at test/unit/test_sized.c:"));
@@ -525,9 +550,18 @@ static void two_contexts(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values), cmocka_unit_test(numbers), cmocka_unit_test(large), cmocka_unit_test(followed_by_arithmetic), cmocka_unit_test(bounded),
-		cmocka_unit_test(loops), cmocka_unit_test(several_in_one_call), cmocka_unit_test(prefix_is_sealed_once), cmocka_unit_test(kept_over_counts), cmocka_unit_test(errors),
-		cmocka_unit_test(direct_mode), cmocka_unit_test(two_contexts),
+		cmocka_unit_test(values),
+		cmocka_unit_test(numbers),
+		cmocka_unit_test(large),
+		cmocka_unit_test(followed_by_arithmetic),
+		cmocka_unit_test(bounded),
+		cmocka_unit_test(loops),
+		cmocka_unit_test(several_in_one_call),
+		cmocka_unit_test(prefix_is_sealed_once),
+		cmocka_unit_test(kept_over_counts),
+		cmocka_unit_test(errors),
+		cmocka_unit_test(direct_mode),
+		cmocka_unit_test(two_contexts),
 	};
 	KIT_RUN(tests);
 }

@@ -1,5 +1,6 @@
-/* States: what computes each op on each target. docs/OPS.md has the table, and this test compares it with the code. When it differs, the test prints
- * the lines as they should be. */
+/* SPDX-License-Identifier: MIT */
+/* States: what computes each op on each target. docs/OPS.md has the table, and this test compares it with the code. When it differs, the
+ * test prints the lines as they should be. */
 #include "codegen_cuda/cu.h"
 #include "lower/library.h"
 #include "test/gen.h"
@@ -12,7 +13,9 @@ static int way_of(const ir_graph *g, ir_ref r, const lo_opts *o)
 	const ir_node *n = ir_at(g, r);
 	if (ir_ops[n->op].opclass == IR_LEAF || n->op == IR_get) return 0;
 	if (n->op == IR_matmul) return PRODUCT;
-	const lo_how how = n->op == IR_take_sorted && !lo_routine_of(o->target, IR_take_sorted) ? LO_LIB : lo_how_of(g, n, o); /* lower/devices.c sorts instead */
+	const lo_how how = n->op == IR_take_sorted && !lo_routine_of(o->target, IR_take_sorted)
+	                           ? LO_LIB
+	                           : lo_how_of(g, n, o); /* lower/devices.c sorts instead */
 	return how == LO_LIB ? LOOP : how == LO_CALL ? CALL : KERNEL;
 }
 

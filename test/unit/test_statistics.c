@@ -1,4 +1,5 @@
-/* Statistics, sorted values, counts, series: nn/statistics.c, nn/quantiles.c, nn/counts.c, nn/series.c. */
+/* SPDX-License-Identifier: MIT */
+/* Statistics, sorted values, counts, series: functions/statistics.c, functions/quantiles.c, functions/counts.c, functions/series.c. */
 #include "test/unit/literals.h"
 
 /* The second result of a function. */
@@ -14,7 +15,8 @@ static tj_tensor *most_of(tj_tensor *x)
 	return tj_aminmax(x, TJ_ALL, false, &most), most;
 }
 
-static tj_tensor *index_of(tj_tensor *(*f)(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices), tj_tensor *x, int64_t axis, bool keepdim)
+static tj_tensor *index_of(tj_tensor *(*f)(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices), tj_tensor *x,
+                           int64_t axis, bool keepdim)
 {
 	tj_tensor *index;
 	return f("test_statistics.c:0", x, axis, keepdim, &index), index;

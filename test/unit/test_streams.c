@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A GPU beside other libraries of the process: devices, waiting, streams, memory of the user there, limits. This program is also the other
  * library: it calls the driver, that of test/fake or a real one. */
 #include "test/kit.h"
@@ -8,7 +9,8 @@
 typedef unsigned long long address;
 static struct {
 	int (*init)(unsigned), (*device)(int *, int), (*retain)(void **, int), (*push)(void *), (*pop)(void **), (*current)(void **);
-	int (*alloc)(address *, size_t), (*free)(address), (*write)(address, const void *, size_t, void *), (*read)(void *, address, size_t, void *);
+	int (*alloc)(address *, size_t), (*free)(address), (*write)(address, const void *, size_t, void *),
+		(*read)(void *, address, size_t, void *);
 	int (*stream)(void **, unsigned), (*drop)(void *), (*sync)(void *);
 	void *context;
 } cu;
@@ -16,10 +18,20 @@ static struct {
 /* Opens the driver; the primary context is current until close_driver(). */
 static bool open_driver(void)
 {
-	static const struct { void *to; const char *name; int version; } need[] = {
-		{ &cu.init, "cuInit", 2000 }, { &cu.device, "cuDeviceGet", 2000 }, { &cu.retain, "cuDevicePrimaryCtxRetain", 7000 }, { &cu.push, "cuCtxPushCurrent", 4000 },
-		{ &cu.pop, "cuCtxPopCurrent", 4000 }, { &cu.current, "cuCtxGetCurrent", 4000 }, { &cu.alloc, "cuMemAlloc", 3020 }, { &cu.free, "cuMemFree", 3020 },
-		{ &cu.write, "cuMemcpyHtoDAsync", 3020 }, { &cu.read, "cuMemcpyDtoHAsync", 3020 }, { &cu.stream, "cuStreamCreate", 2000 }, { &cu.drop, "cuStreamDestroy", 4000 },
+	static const struct { void *to; const char *name; int version;
+	} need[] = {
+		{ &cu.init, "cuInit", 2000 },
+		{ &cu.device, "cuDeviceGet", 2000 },
+		{ &cu.retain, "cuDevicePrimaryCtxRetain", 7000 },
+		{ &cu.push, "cuCtxPushCurrent", 4000 },
+		{ &cu.pop, "cuCtxPopCurrent", 4000 },
+		{ &cu.current, "cuCtxGetCurrent", 4000 },
+		{ &cu.alloc, "cuMemAlloc", 3020 },
+		{ &cu.free, "cuMemFree", 3020 },
+		{ &cu.write, "cuMemcpyHtoDAsync", 3020 },
+		{ &cu.read, "cuMemcpyDtoHAsync", 3020 },
+		{ &cu.stream, "cuStreamCreate", 2000 },
+		{ &cu.drop, "cuStreamDestroy", 4000 },
 		{ &cu.sync, "cuStreamSynchronize", 2000 },
 	};
 	int device, (*get)(const char *, void **, int, uint64_t, void *) = NULL;
@@ -142,7 +154,9 @@ static void memory_of_the_user(void **s)
 	assert_int_equal(released, 1);
 	assert_true(tj_is_poison(tj_wrap_on(c, gpu, TJ_F32, TJ_SHAPE(6), NULL, x, NULL, NULL))); /* an address of the host */
 	kit_error(c, TJ_ERR_ARG, "not memory of the device");
-	assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), x)), NULL, (tj_into[]){ { y, sizeof y, gpu }, { NULL, 0, 0 } }), TJ_ERR_DEVICE);
+	assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), x)), NULL,
+	                              (tj_into[]){ { y, sizeof y, gpu }, { NULL, 0, 0 } }),
+	                 TJ_ERR_DEVICE);
 	kit_error(c, TJ_ERR_DEVICE, "is not memory of device");
 	assert_int_equal(cu.free(in) | cu.free(to), 0);
 	kit_ok(c);
@@ -381,7 +395,9 @@ static void passes_on_a_gpu(void **s)
 	if (tj_find_device("cuda:0") < 0) return;
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
 	const tj_pass passes[] = { { "adds_one", adds_one, &ran }, { 0 } };
-	tj_fn *f = tj_compile(c, exponential, NULL, TJ_OPTS(tj_compile_opts, .name = "e", .nin = 1, .nout = 1, .passes = passes, .backend = never, .backend_self = &asked));
+	tj_fn *f = tj_compile(
+		c, exponential, NULL,
+		TJ_OPTS(tj_compile_opts, .name = "e", .nin = 1, .nout = 1, .passes = passes, .backend = never, .backend_self = &asked));
 	assert_f32(tj_call1(f, TJ_LIST(F32(c, 5, 6))), 6, 7);
 	assert_int_equal(ran, 1);
 	assert_int_equal(asked, 0); /* a back end of the user computes with memory of the host */
@@ -392,8 +408,17 @@ static void passes_on_a_gpu(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(list), cmocka_unit_test(on_a_given_device), cmocka_unit_test(memory_of_the_user), cmocka_unit_test(large_copies), cmocka_unit_test(streams_of_the_user),
-		cmocka_unit_test(waiting_reports_faults), cmocka_unit_test(nothing_else_is_lost), cmocka_unit_test(a_body_cannot_wait), cmocka_unit_test(memory), cmocka_unit_test(steps_are_measured), cmocka_unit_test(passes_on_a_gpu),
+		cmocka_unit_test(list),
+		cmocka_unit_test(on_a_given_device),
+		cmocka_unit_test(memory_of_the_user),
+		cmocka_unit_test(large_copies),
+		cmocka_unit_test(streams_of_the_user),
+		cmocka_unit_test(waiting_reports_faults),
+		cmocka_unit_test(nothing_else_is_lost),
+		cmocka_unit_test(a_body_cannot_wait),
+		cmocka_unit_test(memory),
+		cmocka_unit_test(steps_are_measured),
+		cmocka_unit_test(passes_on_a_gpu),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

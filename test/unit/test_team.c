@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The team: runs every unit exactly once, in pieces of at least the grain if there are enough units; also with threads that
  * cannot be created, start late or lose their core, and during forks. A test that needs its own team, or could hang, runs in
  * its own process. */
@@ -75,7 +76,9 @@ static void test_in_child(bool (*test)(void), const char *name)
 		exit(!test()); /* the team ends, too */
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	if (status) fail_msg("%s: %s %d", name, WIFSIGNALED(status) ? "signal" : "exit", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	if (status)
+		fail_msg("%s: %s %d", name, WIFSIGNALED(status) ? "signal" : "exit",
+		         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 static char warning[512];
@@ -213,7 +216,9 @@ static void meet(void *env, int thread, int64_t begin, int64_t end)
 	pthread_sigmask(SIG_SETMASK, NULL, &blocked);
 	prctl(PR_GET_NAME, name);
 	for (int i = 1; i < 32; i++)
-		if (!sigismember(&blocked, i) && i != SIGKILL && i != SIGSTOP && !strchr((char[]){ SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, 0 }, i)) atomic_fetch_add(&m->signals_open, 1);
+		if (!sigismember(&blocked, i) && i != SIGKILL && i != SIGSTOP &&
+		    !strchr((char[]){ SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, 0 }, i))
+			atomic_fetch_add(&m->signals_open, 1);
 	if (strcmp(name, "tj-team")) atomic_fetch_add(&m->names_wrong, 1);
 }
 
@@ -250,7 +255,8 @@ static bool no_threads(void)
 	bool ok = true;
 	creations_left = 0;
 	for (int i = 0; i < 3; i++) ok &= run_once(&r, 1000, 0);
-	return ok && warnings == 1 && strstr(warning, "the team has only 1 of 3 threads: ") && strstr(warning, strerror(EAGAIN)) && rt_team_size(r.team) == 3;
+	return ok && warnings == 1 && strstr(warning, "the team has only 1 of 3 threads: ") && strstr(warning, strerror(EAGAIN)) &&
+	       rt_team_size(r.team) == 3;
 }
 
 static bool some_threads(void)
@@ -487,7 +493,8 @@ static void says_why(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(many_callers), cmocka_unit_test(creation), cmocka_unit_test(late), cmocka_unit_test(fork_during_region),
-	                                    cmocka_unit_test(cores), cmocka_unit_test(says_why), cmocka_unit_test(each_once) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(many_callers),       cmocka_unit_test(creation), cmocka_unit_test(late),
+		                            cmocka_unit_test(fork_during_region), cmocka_unit_test(cores),    cmocka_unit_test(says_why),
+		                            cmocka_unit_test(each_once) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Clones of one engine on many threads: one compile for each new signature, the same bits everywhere; evictions, frees and
  * other compiles at the same time; forks. The thread sanitizer (make tsan) must report nothing. */
 #include "test/kit.h"
@@ -64,9 +65,9 @@ static tj_stats run(int sizes, int max_entries, tj_mode mode)
 {
 	tj_ctx *c = kit_open();
 	tj_tensor *w = kit_param(c, 3);
-	tj_fn *f = tj_compile(c, body, &w, TJ_OPTS(tj_compile_opts, .name = "shared", .nin = 1, .nout = 1, .max_entries = max_entries, .mode = mode,
-	                                           .dynamic = max_entries ? TJ_DYNAMIC_OFF : TJ_DYNAMIC_AUTO,
-	                                           .state = TJ_VARS(&w)));
+	tj_fn *f = tj_compile(c, body, &w,
+	                      TJ_OPTS(tj_compile_opts, .name = "shared", .nin = 1, .nout = 1, .max_entries = max_entries, .mode = mode,
+	                              .dynamic = max_entries ? TJ_DYNAMIC_OFF : TJ_DYNAMIC_AUTO, .state = TJ_VARS(&w)));
 	run_all(c, f, sizes);
 	tj_stats n = kit_stats(f);
 	tj_ctx_use(c);
@@ -194,7 +195,8 @@ static void free_while_running(void **s)
 	(void)s;
 	for (int mode = 0; mode < 2; mode++) {
 		tj_ctx *c = kit_open();
-		tj_fn *f = tj_compile(c, waiting_body, NULL, TJ_OPTS(tj_compile_opts, .name = "busy", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
+		tj_fn *f = tj_compile(c, waiting_body, NULL,
+		                      TJ_OPTS(tj_compile_opts, .name = "busy", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY));
 		job j = { .parent = c, .f = f };
 		pthread_t t;
 		pthread_barrier_init(&inside, NULL, 2);
@@ -572,10 +574,20 @@ static void fork_in_a_pass(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_signature), cmocka_unit_test(many_signatures), cmocka_unit_test(evictions), cmocka_unit_test(direct),
-		cmocka_unit_test(compile_meanwhile), cmocka_unit_test(free_while_running), cmocka_unit_test(commits), cmocka_unit_test(write_while_read), cmocka_unit_test(small_stacks), cmocka_unit_test(cancelled),
+		cmocka_unit_test(one_signature),
+		cmocka_unit_test(many_signatures),
+		cmocka_unit_test(evictions),
+		cmocka_unit_test(direct),
+		cmocka_unit_test(compile_meanwhile),
+		cmocka_unit_test(free_while_running),
+		cmocka_unit_test(commits),
+		cmocka_unit_test(write_while_read),
+		cmocka_unit_test(small_stacks),
+		cmocka_unit_test(cancelled),
 		cmocka_unit_test(handed_back),
-		cmocka_unit_test(fork_alone), cmocka_unit_test(fork_while_compiling), cmocka_unit_test(fork_in_a_pass),
+		cmocka_unit_test(fork_alone),
+		cmocka_unit_test(fork_while_compiling),
+		cmocka_unit_test(fork_in_a_pass),
 	};
 	KIT_RUN(tests);
 }

@@ -1,5 +1,7 @@
-/* Matrix products and convolutions on a GPU by kernels of our own (codegen_cuda/product.c): the bits of the evaluator, in every dtype and layout; and
- * which products they compute. The driver, NVRTC and cuBLASLt are those of test/fake, unless LD_LIBRARY_PATH names the real ones. */
+/* SPDX-License-Identifier: MIT */
+/* Matrix products and convolutions on a GPU by kernels of our own (codegen_cuda/product.c): the bits of the evaluator, in every dtype and
+ * layout; and which products they compute. The driver, NVRTC and cuBLASLt are those of test/fake, unless LD_LIBRARY_PATH names the real
+ * ones. */
 #include "test/unit/layouts.h"
 
 #include <math.h>
@@ -56,7 +58,9 @@ static result on(bool gpu, const task *t)
 	tj_tensor *in[INS + 1], *out[OUTS];
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = gpu ? "cuda:0" : "cpu", .backend = gpu ? NULL : "eval"));
 	assert_int_equal(tj_set_settings(c, TJ_OPTS(tj_settings, .products = gpu ? t->products : TJ_PRODUCTS_AUTO)), TJ_OK);
-	tj_fn *f = tj_compile(c, t->body, t->self, TJ_OPTS(tj_compile_opts, .name = "t", .nin = t->nin, .nout = t->nout, .dynamic = t->dynamic, .numerics = t->numerics));
+	tj_fn *f = tj_compile(
+		c, t->body, t->self,
+		TJ_OPTS(tj_compile_opts, .name = "t", .nin = t->nin, .nout = t->nout, .dynamic = t->dynamic, .numerics = t->numerics));
 	for (int i = 0; i < t->nin; i++) in[i] = values(c, t, i);
 	in[t->nin] = TJ_END;
 	for (int turn = 0; turn < (gpu ? 2 : 1); turn++)
@@ -103,8 +107,10 @@ static void product(tj_tensor **out, tj_tensor *const *in, void *self) { (void)s
 
 static void sizes(void **s)
 {
-	static const int64_t size[][3] = { /* m, n, k: each tile, and edges of it */
-		{ 65, 63, 129 }, { 17, 129, 300 }, { 129, 17, 256 }, { 1, 129, 513 }, { 129, 1, 17 }, { 1, 1, 1000 }, { 64, 64, 16 }, { 63, 65, 1 }, { 5, 3, 0 }, { 8, 3000, 31 }, { 3000, 8, 33 },
+	static const int64_t size[][3] = {
+		/* m, n, k: each tile, and edges of it */
+		{ 65, 63, 129 }, { 17, 129, 300 }, { 129, 17, 256 }, { 1, 129, 513 }, { 129, 1, 17 },  { 1, 1, 1000 },
+		{ 64, 64, 16 },  { 63, 65, 1 },    { 5, 3, 0 },      { 8, 3000, 31 }, { 3000, 8, 33 },
 	};
 	(void)s;
 	NEED_GPU();
@@ -112,7 +118,14 @@ static void sizes(void **s)
 		for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
 			if (t && every[t] != TJ_I32 && i % 3 != t % 3) continue;
 			const int64_t m = size[i][0], n = size[i][1], k = size[i][2];
-			same("product", (task){ .body = product, .nin = 2, .nout = 1, .dtype = every[t], .dim = { { m, k, -1 }, { k, n, -1 } }, .products = TJ_PRODUCTS_OWN }, 1);
+			same("product",
+			     (task){ .body = product,
+			             .nin = 2,
+			             .nout = 1,
+			             .dtype = every[t],
+			             .dim = { { m, k, -1 }, { k, n, -1 } },
+			             .products = TJ_PRODUCTS_OWN },
+			     1);
 		}
 }
 
@@ -123,9 +136,30 @@ static void many_tiles(void **s)
 	(void)s;
 	NEED_GPU();
 	for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-		same("rows", (task){ .body = product, .nin = 2, .nout = 1, .dtype = types[t], .dim = { { 40, 150, 20, -1 }, { 40, 20, 130, -1 } }, .products = TJ_PRODUCTS_OWN }, 1);
-		same("few rows", (task){ .body = product, .nin = 2, .nout = 1, .dtype = types[t], .dim = { { 15, 20, -1 }, { 20, 40000, -1 } }, .products = TJ_PRODUCTS_OWN }, 1);
-		same("few columns", (task){ .body = product, .nin = 2, .nout = 1, .dtype = types[t], .dim = { { 40000, 20, -1 }, { 20, 15, -1 } }, .products = TJ_PRODUCTS_OWN }, 1);
+		same("rows",
+		     (task){ .body = product,
+		             .nin = 2,
+		             .nout = 1,
+		             .dtype = types[t],
+		             .dim = { { 40, 150, 20, -1 }, { 40, 20, 130, -1 } },
+		             .products = TJ_PRODUCTS_OWN },
+		     1);
+		same("few rows",
+		     (task){ .body = product,
+		             .nin = 2,
+		             .nout = 1,
+		             .dtype = types[t],
+		             .dim = { { 15, 20, -1 }, { 20, 40000, -1 } },
+		             .products = TJ_PRODUCTS_OWN },
+		     1);
+		same("few columns",
+		     (task){ .body = product,
+		             .nin = 2,
+		             .nout = 1,
+		             .dtype = types[t],
+		             .dim = { { 40000, 20, -1 }, { 20, 15, -1 } },
+		             .products = TJ_PRODUCTS_OWN },
+		     1);
 	}
 }
 
@@ -137,7 +171,14 @@ static void without_elements(void **s)
 	for (size_t t = 0; t < sizeof every / sizeof *every; t++)
 		for (size_t i = 0; i < 4; i++) {
 			const int64_t m = size[i][0], n = size[i][1], k = size[i][2];
-			same("nothing", (task){ .body = product, .nin = 2, .nout = 1, .dtype = every[t], .dim = { { 2, m, k, -1 }, { k, n, -1 } }, .products = TJ_PRODUCTS_OWN }, 0);
+			same("nothing",
+			     (task){ .body = product,
+			             .nin = 2,
+			             .nout = 1,
+			             .dtype = every[t],
+			             .dim = { { 2, m, k, -1 }, { k, n, -1 } },
+			             .products = TJ_PRODUCTS_OWN },
+			     0);
 		}
 }
 
@@ -147,7 +188,15 @@ static void rounds_to_zero(void **s)
 	(void)s;
 	NEED_GPU();
 	for (int64_t k = 1; k <= 20; k += 19)
-		same("tiny", (task){ .body = product, .nin = 2, .nout = 1, .dtype = TJ_F32, .dim = { { 9, k, -1 }, { k, 9, -1 } }, .products = TJ_PRODUCTS_OWN, .tiny = true }, 1);
+		same("tiny",
+		     (task){ .body = product,
+		             .nin = 2,
+		             .nout = 1,
+		             .dtype = TJ_F32,
+		             .dim = { { 9, k, -1 }, { k, 9, -1 } },
+		             .products = TJ_PRODUCTS_OWN,
+		             .tiny = true },
+		     1);
 }
 
 /* Code with sizes as arguments, used again for other sizes. */
@@ -185,7 +234,14 @@ static void layouts(void **s)
 	(void)s;
 	NEED_GPU();
 	for (size_t t = 0; t < sizeof every / sizeof *every; t++)
-		same("layouts", (task){ .body = layouts_body, .nin = 2, .nout = LAYOUTS, .dtype = every[t], .dim = { { 4, 6, 8, -1 }, { 4, 8, 6, -1 } }, .products = TJ_PRODUCTS_OWN }, 15);
+		same("layouts",
+		     (task){ .body = layouts_body,
+		             .nin = 2,
+		             .nout = LAYOUTS,
+		             .dtype = every[t],
+		             .dim = { { 4, 6, 8, -1 }, { 4, 8, 6, -1 } },
+		             .products = TJ_PRODUCTS_OWN },
+		     15);
 }
 
 /* Plain ops on what a product reads, and what follows it: all one kernel. */
@@ -205,28 +261,69 @@ static void widened(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static void with_others(void **s)
 {
-	static const struct { tj_dtype from, to; } wider[] = { { TJ_I8, TJ_I32 }, { TJ_U8, TJ_I64 }, { TJ_I16, TJ_I32 }, { TJ_BF16, TJ_F32 }, { TJ_F16, TJ_F32 } };
+	static const struct {
+		tj_dtype from, to;
+	} wider[] = { { TJ_I8, TJ_I32 }, { TJ_U8, TJ_I64 }, { TJ_I16, TJ_I32 }, { TJ_BF16, TJ_F32 }, { TJ_F16, TJ_F32 } };
 	(void)s;
 	NEED_GPU();
 	for (size_t t = 0; t < sizeof every / sizeof *every; t++)
-		same("others", (task){ .body = around, .nin = 3, .nout = 1, .dtype = every[t], .dim = { { 3, 33, 40, -1 }, { 40, 35, -1 }, { 35, -1 } }, .products = TJ_PRODUCTS_OWN }, 1);
+		same("others",
+		     (task){ .body = around,
+		             .nin = 3,
+		             .nout = 1,
+		             .dtype = every[t],
+		             .dim = { { 3, 33, 40, -1 }, { 40, 35, -1 }, { 35, -1 } },
+		             .products = TJ_PRODUCTS_OWN },
+		     1);
 	for (size_t i = 0; i < sizeof wider / sizeof *wider; i++)
-		same("widened", (task){ .body = widened, .self = (void *)(uintptr_t)&wider[i].to, .nin = 2, .nout = 1, .dtype = wider[i].from, .dim = { { 33, 270, -1 }, { 270, 35, -1 } }, .products = TJ_PRODUCTS_OWN }, 1);
+		same("widened",
+		     (task){ .body = widened,
+		             .self = (void *)(uintptr_t)&wider[i].to,
+		             .nin = 2,
+		             .nout = 1,
+		             .dtype = wider[i].from,
+		             .dim = { { 33, 270, -1 }, { 270, 35, -1 } },
+		             .products = TJ_PRODUCTS_OWN },
+		     1);
 }
 
 /* ---- convolutions ---- */
 typedef struct conv { const char *name; int64_t x[AXES], w[AXES]; tj_conv_opts opts; bool transposed; } conv;
 static const conv convs[] = {
 	{ "1d", { 3, 4, 40, -1 }, { 5, 4, 3, -1 }, { .size = sizeof(tj_conv_opts) }, false },
-	{ "1d, wide steps", { 2, 3, 70, -1 }, { 4, 3, 5, -1 }, { .size = sizeof(tj_conv_opts), .stride = { 3 }, .padding = { 4 }, .dilation = { 2 } }, false },
+	{ "1d, wide steps",
+	  { 2, 3, 70, -1 },
+	  { 4, 3, 5, -1 },
+	  { .size = sizeof(tj_conv_opts), .stride = { 3 }, .padding = { 4 }, .dilation = { 2 } },
+	  false },
 	{ "2d", { 2, 3, 13, 17, -1 }, { 8, 3, 3, 3, -1 }, { .size = sizeof(tj_conv_opts), .padding = { 1, 1 } }, false },
 	{ "2d, long sums", { 1, 33, 9, 9, -1 }, { 6, 33, 3, 3, -1 }, { .size = sizeof(tj_conv_opts) }, false },
-	{ "2d, strides", { 2, 4, 14, 15, -1 }, { 6, 4, 3, 2, -1 }, { .size = sizeof(tj_conv_opts), .stride = { 2, 3 }, .padding = { 1, 2 } }, false },
-	{ "2d, dilation", { 2, 4, 12, 12, -1 }, { 3, 4, 3, 3, -1 }, { .size = sizeof(tj_conv_opts), .padding = { 3, 2 }, .dilation = { 2, 3 } }, false },
-	{ "2d, groups", { 2, 6, 10, 11, -1 }, { 9, 2, 3, 3, -1 }, { .size = sizeof(tj_conv_opts), .stride = { 2, 1 }, .padding = { 1, 1 }, .groups = 3 }, false },
-	{ "3d", { 1, 2, 6, 7, 8, -1 }, { 3, 2, 2, 3, 2, -1 }, { .size = sizeof(tj_conv_opts), .stride = { 1, 2, 1 }, .padding = { 0, 1, 1 } }, false },
+	{ "2d, strides",
+	  { 2, 4, 14, 15, -1 },
+	  { 6, 4, 3, 2, -1 },
+	  { .size = sizeof(tj_conv_opts), .stride = { 2, 3 }, .padding = { 1, 2 } },
+	  false },
+	{ "2d, dilation",
+	  { 2, 4, 12, 12, -1 },
+	  { 3, 4, 3, 3, -1 },
+	  { .size = sizeof(tj_conv_opts), .padding = { 3, 2 }, .dilation = { 2, 3 } },
+	  false },
+	{ "2d, groups",
+	  { 2, 6, 10, 11, -1 },
+	  { 9, 2, 3, 3, -1 },
+	  { .size = sizeof(tj_conv_opts), .stride = { 2, 1 }, .padding = { 1, 1 }, .groups = 3 },
+	  false },
+	{ "3d",
+	  { 1, 2, 6, 7, 8, -1 },
+	  { 3, 2, 2, 3, 2, -1 },
+	  { .size = sizeof(tj_conv_opts), .stride = { 1, 2, 1 }, .padding = { 0, 1, 1 } },
+	  false },
 	{ "transposed 1d", { 2, 3, 20, -1 }, { 3, 4, 3, -1 }, { .size = sizeof(tj_conv_opts), .stride = { 2 } }, true },
-	{ "transposed 2d", { 2, 4, 6, 7, -1 }, { 4, 3, 3, 3, -1 }, { .size = sizeof(tj_conv_opts), .stride = { 2, 1 }, .padding = { 1, 1 }, .groups = 2 }, true },
+	{ "transposed 2d",
+	  { 2, 4, 6, 7, -1 },
+	  { 4, 3, 3, 3, -1 },
+	  { .size = sizeof(tj_conv_opts), .stride = { 2, 1 }, .padding = { 1, 1 }, .groups = 2 },
+	  true },
 };
 
 static tj_tensor *convolved(const conv *k, tj_tensor *x, tj_tensor *w)
@@ -321,7 +418,9 @@ static void told(const char *what, task t, const tj_settings *settings, const ch
 	tj_tensor *out[OUTS];
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
 	if (settings) assert_int_equal(tj_set_settings(c, settings), TJ_OK);
-	tj_fn *f = tj_compile(c, t.body, t.self, TJ_OPTS(tj_compile_opts, .name = "p", .nin = 2, .nout = t.nout, .numerics = t.numerics, .on_note = note, .on_note_self = text));
+	tj_fn *f = tj_compile(c, t.body, t.self,
+	                      TJ_OPTS(tj_compile_opts, .name = "p", .nin = 2, .nout = t.nout, .numerics = t.numerics, .on_note = note,
+	                              .on_note_self = text));
 	assert_int_equal(tj_call(f, out, TJ_LIST(values(c, &t, 0), values(c, &t, 1))), TJ_OK);
 	assert_int_equal(tj_sync(c), TJ_OK);
 	char *explained = kit_explain(f);
@@ -334,19 +433,24 @@ static void told(const char *what, task t, const tj_settings *settings, const ch
 static void who_computes(void **s)
 {
 	static const conv long_sums = { "gradient", { 1, 3, 80, 80, -1 }, { 4, 3, 3, 3, -1 }, { .size = sizeof(tj_conv_opts) }, false };
-	const task whole = { .body = product, .nin = 2, .nout = 1, .dtype = TJ_I32, .dim = { { 4, 5, -1 }, { 5, 6, -1 } } }, real = { .body = product, .nin = 2, .nout = 1, .dtype = TJ_F32, .dim = { { 4, 5, -1 }, { 5, 6, -1 } } };
+	const task whole = { .body = product, .nin = 2, .nout = 1, .dtype = TJ_I32, .dim = { { 4, 5, -1 }, { 5, 6, -1 } } },
+		   real = { .body = product, .nin = 2, .nout = 1, .dtype = TJ_F32, .dim = { { 4, 5, -1 }, { 5, 6, -1 } } };
 	task fast = task_of(&convs[2], convolve, 1, TJ_F32, TJ_PRODUCTS_AUTO);
 	(void)s;
 	NEED_GPU();
 	fast.numerics = TJ_FAST;
 	told("integers", whole, NULL, "matmul is computed by a kernel: cuBLASLt has no products of integers");
 	told("floats", real, NULL, "matmul is computed by cublasLt");
-	told("own", real, TJ_OPTS(tj_settings, .products = TJ_PRODUCTS_OWN), "matmul is computed by a kernel: the context's settings prefer the kernels of tjit");
-	told("windows", task_of(&convs[2], convolve, 1, TJ_F32, TJ_PRODUCTS_AUTO), NULL, "is computed by a kernel: it reads the windows where they lie");
+	told("own", real, TJ_OPTS(tj_settings, .products = TJ_PRODUCTS_OWN),
+	     "matmul is computed by a kernel: the context's settings prefer the kernels of tjit");
+	told("windows", task_of(&convs[2], convolve, 1, TJ_F32, TJ_PRODUCTS_AUTO), NULL,
+	     "is computed by a kernel: it reads the windows where they lie");
 	told("windows of bf16", task_of(&convs[2], convolve, 1, TJ_BF16, TJ_PRODUCTS_AUTO), NULL, "is computed by cublasLt");
 	told("fast", fast, NULL, "is computed by cublasLt");
-	told("library", task_of(&convs[2], convolve, 1, TJ_F32, TJ_PRODUCTS_AUTO), TJ_OPTS(tj_settings, .products = TJ_PRODUCTS_LIBRARY), "is computed by cublasLt");
-	told("TF32", task_of(&convs[2], convolve, 1, TJ_F32, TJ_PRODUCTS_AUTO), TJ_OPTS(tj_settings, .allow_tf32 = true), "is computed by cublasLt");
+	told("library", task_of(&convs[2], convolve, 1, TJ_F32, TJ_PRODUCTS_AUTO), TJ_OPTS(tj_settings, .products = TJ_PRODUCTS_LIBRARY),
+	     "is computed by cublasLt");
+	told("TF32", task_of(&convs[2], convolve, 1, TJ_F32, TJ_PRODUCTS_AUTO), TJ_OPTS(tj_settings, .allow_tf32 = true),
+	     "is computed by cublasLt");
 	told("long sums", task_of(&long_sums, gradients, 2, TJ_F32, TJ_PRODUCTS_AUTO), NULL, "is computed by cublasLt");
 }
 
@@ -367,8 +471,20 @@ static void too_many_axes(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sizes), cmocka_unit_test(many_tiles), cmocka_unit_test(without_elements), cmocka_unit_test(rounds_to_zero), cmocka_unit_test(sizes_are_arguments), cmocka_unit_test(layouts), cmocka_unit_test(with_others),
-		cmocka_unit_test(convolutions), cmocka_unit_test(without_channels), cmocka_unit_test(convolutions_by_default), cmocka_unit_test(conv_gradients), cmocka_unit_test(windows_are_not_stored), cmocka_unit_test(who_computes), cmocka_unit_test(too_many_axes),
+		cmocka_unit_test(sizes),
+		cmocka_unit_test(many_tiles),
+		cmocka_unit_test(without_elements),
+		cmocka_unit_test(rounds_to_zero),
+		cmocka_unit_test(sizes_are_arguments),
+		cmocka_unit_test(layouts),
+		cmocka_unit_test(with_others),
+		cmocka_unit_test(convolutions),
+		cmocka_unit_test(without_channels),
+		cmocka_unit_test(convolutions_by_default),
+		cmocka_unit_test(conv_gradients),
+		cmocka_unit_test(windows_are_not_stored),
+		cmocka_unit_test(who_computes),
+		cmocka_unit_test(too_many_axes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

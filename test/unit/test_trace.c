@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Typical errors of a tracer: stale traces, order of writes, boundaries, side exits. */
 #include "test/kit.h"
 
@@ -397,7 +398,9 @@ static void cells_stay_in_place(void **s)
 		tj_tensor *w[3];
 		const void *where[3];
 		for (int i = 0; i < 3; i++) w[i] = tj_param(c, TJ_F32, TJ_SHAPE(2)), where[i] = tj_data(w[i]);
-		tj_fn *f = tj_compile(c, momenta, w, TJ_OPTS(tj_compile_opts, "momenta", 1, 1, .mode = direct ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&w[0], &w[1], &w[2])));
+		tj_fn *f = tj_compile(c, momenta, w,
+		                      TJ_OPTS(tj_compile_opts, "momenta", 1, 1, .mode = direct ? TJ_DIRECT : TJ_VERIFY,
+		                              .state = TJ_VARS(&w[0], &w[1], &w[2])));
 		for (int i = 0; i < 4; i++) {
 			tj_scope *sc = tj_push(c);
 			tj_call1(f, TJ_LIST(F32(c, 1, 2)));
@@ -739,12 +742,35 @@ static void many_cells(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(captured_scalar), cmocka_unit_test(captured_flag), cmocka_unit_test(value_of_earlier_segment), cmocka_unit_test(loop_count), cmocka_unit_test(static_counter),
-		cmocka_unit_test(weight_swapped), cmocka_unit_test(same_tensor_twice), cmocka_unit_test(output_fed_back), cmocka_unit_test(input_returned),
-		cmocka_unit_test(constant_returned), cmocka_unit_test(numbers_compute), cmocka_unit_test(numbers_keep_precision), cmocka_unit_test(assign_twice), cmocka_unit_test(cells_swap),
-		cmocka_unit_test(assign_in_branch), cmocka_unit_test(failure_commits_nothing), cmocka_unit_test(cell_alias), cmocka_unit_test(view_of_old_version), cmocka_unit_test(cells_stay_in_place), cmocka_unit_test(cell_read_by_host), cmocka_unit_test(convergent_loop),
-		cmocka_unit_test(value_read_after_boundary), cmocka_unit_test(data_in_body), cmocka_unit_test(escape_and_retain), cmocka_unit_test(nested),
-		cmocka_unit_test(random_ordinals), cmocka_unit_test(declared_scalars), cmocka_unit_test(one_version_a_call), cmocka_unit_test(many_cells),
+		cmocka_unit_test(captured_scalar),
+		cmocka_unit_test(captured_flag),
+		cmocka_unit_test(value_of_earlier_segment),
+		cmocka_unit_test(loop_count),
+		cmocka_unit_test(static_counter),
+		cmocka_unit_test(weight_swapped),
+		cmocka_unit_test(same_tensor_twice),
+		cmocka_unit_test(output_fed_back),
+		cmocka_unit_test(input_returned),
+		cmocka_unit_test(constant_returned),
+		cmocka_unit_test(numbers_compute),
+		cmocka_unit_test(numbers_keep_precision),
+		cmocka_unit_test(assign_twice),
+		cmocka_unit_test(cells_swap),
+		cmocka_unit_test(assign_in_branch),
+		cmocka_unit_test(failure_commits_nothing),
+		cmocka_unit_test(cell_alias),
+		cmocka_unit_test(view_of_old_version),
+		cmocka_unit_test(cells_stay_in_place),
+		cmocka_unit_test(cell_read_by_host),
+		cmocka_unit_test(convergent_loop),
+		cmocka_unit_test(value_read_after_boundary),
+		cmocka_unit_test(data_in_body),
+		cmocka_unit_test(escape_and_retain),
+		cmocka_unit_test(nested),
+		cmocka_unit_test(random_ordinals),
+		cmocka_unit_test(declared_scalars),
+		cmocka_unit_test(one_version_a_call),
+		cmocka_unit_test(many_cells),
 	};
 	KIT_RUN(tests);
 }

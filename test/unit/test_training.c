@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Training steps: the losses of the first 20 steps are PyTorch's; the bits are the same in every run, with any number of threads. */
 #include "bench/models.h"
 #include "test/kit.h"
@@ -108,7 +109,8 @@ static void same_bits_with_any_threads(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest first[] = { cmocka_unit_test(same_bits_with_any_threads) }, tests[] = { cmocka_unit_test(losses_are_those_of_pytorch) };
+	const struct CMUnitTest first[] = { cmocka_unit_test(same_bits_with_any_threads) },
+				tests[] = { cmocka_unit_test(losses_are_those_of_pytorch) };
 	kit_backend = "llvm";
 	if (cmocka_run_group_tests_name("threads", first, NULL, NULL)) return 1;
 	KIT_RUN(tests);

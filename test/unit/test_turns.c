@@ -1,5 +1,6 @@
-/* Gradients of tj_while() with .max_turns: against the same program with its turns written out, against finite differences, for batches, on another
- * device, and what is refused. */
+/* SPDX-License-Identifier: MIT */
+/* Gradients of tj_while() with .max_turns: against the same program with its turns written out, against finite differences, for batches, on
+ * another device, and what is refused. */
 #include "test/gen.h"
 #include "test/unit/written.h"
 
@@ -26,7 +27,10 @@ static tj_tensor *counted(job *j)
 }
 
 /* ---- the value itself ends the loop; the counter takes part in the value ---- */
-static tj_tensor *grown(const job *j, tj_tensor *h, tj_tensor *i) { return tj_add(tj_mul(h, tj_add(tj_mul(j->w, j->w), tj_f(1))), tj_mul(tj_cast(i, TJ_F64), j->x)); }
+static tj_tensor *grown(const job *j, tj_tensor *h, tj_tensor *i)
+{
+	return tj_add(tj_mul(h, tj_add(tj_mul(j->w, j->w), tj_f(1))), tj_mul(tj_cast(i, TJ_F64), j->x));
+}
 static void small(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -59,7 +63,9 @@ static void four(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static tj_tensor *with_axes(job *j)
 {
-	tj_tensor *in[] = { tj_i(0), tj_reshape(j->x, TJ_SHAPE(1, 1, 1, N, 1, 1, 1, 1)), tj_mul(tj_reshape(j->w, TJ_SHAPE(N, 1)), tj_reshape(j->x, TJ_SHAPE(1, N))), j->x, TJ_END }, *out[4];
+	tj_tensor *in[] = { tj_i(0), tj_reshape(j->x, TJ_SHAPE(1, 1, 1, N, 1, 1, 1, 1)),
+		            tj_mul(tj_reshape(j->w, TJ_SHAPE(N, 1)), tj_reshape(j->x, TJ_SHAPE(1, N))), j->x, TJ_END },
+		  *out[4];
 	for (int64_t i = 0; j->plain && i < j->turns; i++) {
 		four(out, in, j);
 		memcpy(in, out, sizeof out);
@@ -118,7 +124,10 @@ static tj_tensor *scanned(job *j)
 }
 
 /* ---- in a branch ---- */
-static void looping(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = loop_of(self, tj_full(TJ_I64, TJ_0D, tj_i(((job *)self)->turns)), in[0]); }
+static void looping(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	out[0] = loop_of(self, tj_full(TJ_I64, TJ_0D, tj_i(((job *)self)->turns)), in[0]);
+}
 static void same(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -146,7 +155,8 @@ static tj_tensor *layer_turn(const layer *l, tj_tensor *h, tj_tensor *by)
 static layer layer_of(const job *j)
 {
 	tj_tensor *m = tj_mul(tj_reshape(j->w, TJ_SHAPE(N, 1)), tj_add(tj_reshape(j->x, TJ_SHAPE(1, N)), tj_reshape(j->w, TJ_SHAPE(1, N))));
-	return (layer){ m, tj_mul(tj_reshape(j->x, TJ_SHAPE(1, N)), tj_reshape(tj_slice(j->w, 0, 0, 2, 1), TJ_SHAPE(2, 1))), tj_sin(j->w), j->turns };
+	return (layer){ m, tj_mul(tj_reshape(j->x, TJ_SHAPE(1, N)), tj_reshape(tj_slice(j->w, 0, 0, 2, 1), TJ_SHAPE(2, 1))), tj_sin(j->w),
+		        j->turns };
 }
 
 static void layer_scanned(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -259,7 +269,8 @@ static void batches(void **state)
 	fill(x);
 	mock_device();
 	for (int end = 0; end < 3; end++) {
-		tj_ctx *c = end == 2 ? tj_open(TJ_OPTS(tj_open_opts, .device = "mock:0")) : tj_open(TJ_OPTS(tj_open_opts, .backend = end ? "llvm" : "eval"));
+		tj_ctx *c = end == 2 ? tj_open(TJ_OPTS(tj_open_opts, .device = "mock:0"))
+		                     : tj_open(TJ_OPTS(tj_open_opts, .backend = end ? "llvm" : "eval"));
 		batch b = { 0 };
 		tj_fn *all = kit_fn(c, "all", all_examples, &b, 3, 7), *one = kit_fn(c, "one", alone, &b, 3, 7);
 		for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
@@ -268,10 +279,14 @@ static void batches(void **state)
 			tj_call(all, out, TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(EXAMPLES, N), x), w, tj_from_data(c, TJ_I64, TJ_SHAPE(EXAMPLES), counts[k])));
 			kit_ok(c);
 			for (int e = 0; e < EXAMPLES; e++) {
-				assert_int_equal(tj_call(one, each, TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(N), x[e]), w, tj_from_data(c, TJ_I64, TJ_0D, &counts[k][e]))), TJ_OK);
+				assert_int_equal(tj_call(one, each,
+				                         TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(N), x[e]), w,
+				                                 tj_from_data(c, TJ_I64, TJ_0D, &counts[k][e]))),
+				                 TJ_OK);
 				for (int i = 0; i < 7; i++)
 					for (int p = 0; p < size[i]; p++)
-						if (read_at(out[i], e * size[i] + p) != read_at(each[i], p)) fail_msg("counts %d, example %d: result %d, element %d differs", (int)k, e, i, p);
+						if (read_at(out[i], e * size[i] + p) != read_at(each[i], p))
+							fail_msg("counts %d, example %d: result %d, element %d differs", (int)k, e, i, p);
 			}
 			tj_pop(s);
 		}
@@ -291,9 +306,15 @@ static void of_batches(void **state)
 	batch b = { .outside = true }, inside = { 0 };
 	tj_tensor *out[5], *each[7], *w = tj_from_data(c, TJ_F64, TJ_SHAPE(N), first_w);
 	tj_fn *all = kit_fn(c, "all", all_examples, &b, 3, 5), *one = kit_fn(c, "one", alone, &inside, 3, 7);
-	assert_int_equal(tj_call(all, out, TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(EXAMPLES, N), x), w, tj_from_data(c, TJ_I64, TJ_SHAPE(EXAMPLES), counts))), TJ_OK);
+	assert_int_equal(
+		tj_call(all, out,
+	                TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(EXAMPLES, N), x), w, tj_from_data(c, TJ_I64, TJ_SHAPE(EXAMPLES), counts))),
+		TJ_OK);
 	for (int e = 0; e < EXAMPLES; e++) {
-		assert_int_equal(tj_call(one, each, TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(N), x[e]), w, tj_from_data(c, TJ_I64, TJ_0D, &counts[e]))), TJ_OK);
+		assert_int_equal(
+			tj_call(one, each,
+		                TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(N), x[e]), w, tj_from_data(c, TJ_I64, TJ_0D, &counts[e]))),
+			TJ_OK);
 		for (int i = 0; i < N; i++) {
 			assert_true(fabs(((const double *)tj_data(out[1]))[e * N + i] - ((const double *)tj_data(each[1]))[i]) < 1e-13);
 			sum[i] += ((const double *)tj_data(each[2]))[i];
@@ -366,7 +387,8 @@ static void limits_far_away(void **state)
 	tj_ctx *c = kit_open();
 	job j = { .turns = 4 };
 	tj_tensor *t = tj_from_data(c, TJ_F64, TJ_SHAPE(N), x);
-	const double near_ms = best_ms(c, kit_fn(c, "near", rows, &j, 2, 2), t, &sum[0]), far_ms = best_ms(c, kit_fn(c, "far", far_limit, &j, 2, 2), t, &sum[1]);
+	const double near_ms = best_ms(c, kit_fn(c, "near", rows, &j, 2, 2), t, &sum[0]),
+		     far_ms = best_ms(c, kit_fn(c, "far", far_limit, &j, 2, 2), t, &sum[1]);
 	kit_ok(c);
 	assert_true(sum[0] == sum[1]);
 	if (far_ms > 2 * near_ms + 0.5) fail_msg("%.3f ms with a limit of a million turns, %.3f with one of 8", far_ms, near_ms);
@@ -414,14 +436,15 @@ static void refusals(void **state)
 static const char *const slices =
 	"%0 = input f64[3] slot=0\n%1 = const i64[] 0\n%2 = const i64[] 2\n%3 = const i64[] 9\n%4 = const i64[] -1\n"
 	"%5 = while %1 %0 max_turns=5 ys=2\n  cond:\n    %0 = input i64[] slot=0\n    %1 = const i64[] 3\n    %2 = lt bool[] %0 %1\n    ret %2\n"
-	"  body:\n    %0 = input i64[] slot=0\n    %1 = input f64[3] slot=1\n    %2 = const i64[] 1\n    %3 = add i64[] %0 %2\n    %4 = exp f64[3] %1\n    ret %3 %4 %1 %0\n"
+	"  body:\n    %0 = input i64[] slot=0\n    %1 = input f64[3] slot=1\n    %2 = const i64[] 1\n    %3 = add i64[] %0 %2\n"
+	"    %4 = exp f64[3] %1\n    ret %3 %4 %1 %0\n"
 	"%6 = get f64[5,3] %5 i=2\n%7 = get i64[5] %5 i=3\n"
 #define SCAN(number, count, reverse) \
-	"%" #number "0 = scan %0 %6 %" #count " carries=1 xs=1 length=5 reverse=" #reverse " counted=1\n  body:\n    %0 = input f64[3] slot=0\n    %1 = input f64[3] slot=1\n    %2 = add f64[3] %0 %1\n    ret %2 %0\n" \
+	"%" #number "0 = scan %0 %6 %" #count " carries=1 xs=1 length=5 reverse=" #reverse \
+	" counted=1\n  body:\n    %0 = input f64[3] slot=0\n    %1 = input f64[3] slot=1\n    %2 = add f64[3] %0 %1\n    ret %2 %0\n" \
 	"%" #number "1 = get f64[3] %" #number "0 i=0\n%" #number "2 = get f64[5,3] %" #number "0 i=1\n"
-	SCAN(1, 2, 0) SCAN(2, 2, 1) SCAN(3, 3, 1) SCAN(4, 4, 0)
-	"%50 = get i64[] %5 i=0\n" SCAN(6, 50, 1)
-	"ret %6 %7 %11 %12 %21 %22 %31 %32 %41 %42 %61 %62";
+	SCAN(1, 2, 0) SCAN(2, 2, 1) SCAN(3, 3, 1)
+		SCAN(4, 4, 0) "%50 = get i64[] %5 i=0\n" SCAN(6, 50, 1) "ret %6 %7 %11 %12 %21 %22 %31 %32 %41 %42 %61 %62";
 
 /* 0 in memory that had something else: a count that is too large, negative or in between, of a scan either way. */
 static void without_turns(void **state)
@@ -443,9 +466,11 @@ static void without_turns(void **state)
 		if (!gen_out_new(&got[k], &g)) abort();
 		for (uint32_t i = 0; i < g.out.n; i++) memset(got[k].data[i], 0xAA, (size_t)got[k].bytes[i]);
 	}
-	if (gen_run(&G, &(gen_how){ .target = &lo_cpu }, &got[0], &err) != TJ_OK || gen_oracle(&G, false, NULL, &got[1], &err) != TJ_OK) fail_msg("%s", err.message);
+	if (gen_run(&G, &(gen_how){ .target = &lo_cpu }, &got[0], &err) != TJ_OK || gen_oracle(&G, false, NULL, &got[1], &err) != TJ_OK)
+		fail_msg("%s", err.message);
 	for (uint32_t i = 0; i < g.out.n; i++) assert_memory_equal(got[0].data[i], got[1].data[i], (size_t)got[0].bytes[i]);
-	const double *all = got[0].data[0], *two = got[0].data[2], *two_ys = got[0].data[3], *back = got[0].data[4], *none = got[0].data[8], *none_ys = got[0].data[9];
+	const double *all = got[0].data[0], *two = got[0].data[2], *two_ys = got[0].data[3], *back = got[0].data[4], *none = got[0].data[8],
+		     *none_ys = got[0].data[9];
 	for (int i = 0; i < WHILE; i++) assert_true(i < 3 * N ? all[i] != 0 : all[i] == 0);
 	for (int i = 0; i < N; i++) {
 		assert_true(two[i] == first_x[i] + all[i] + all[N + i] && back[i] == first_x[i] + all[N + i] + all[i] && none[i] == first_x[i]);
@@ -459,8 +484,9 @@ static void without_turns(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(written_out), cmocka_unit_test(differences), cmocka_unit_test(elsewhere), cmocka_unit_test(batches), cmocka_unit_test(of_batches),
-		cmocka_unit_test(sizes), cmocka_unit_test(without_turns), cmocka_unit_test(limits_far_away), cmocka_unit_test(refusals),
+		cmocka_unit_test(written_out),   cmocka_unit_test(differences),     cmocka_unit_test(elsewhere),
+		cmocka_unit_test(batches),       cmocka_unit_test(of_batches),      cmocka_unit_test(sizes),
+		cmocka_unit_test(without_turns), cmocka_unit_test(limits_far_away), cmocka_unit_test(refusals),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Commits behind a fault that a device finds late: they are undone, and nothing waits for them while all goes well. On the mock device, and on
- * a GPU or the fake of one. */
+/* SPDX-License-Identifier: MIT */
+/* Commits behind a fault that a device finds late: they are undone, and nothing waits for them while all goes well. On the mock device, and
+ * on a GPU or the fake of one. */
 #include "test/mock.h"
 #include "test/kit.h"
 
@@ -48,7 +49,8 @@ static world begin(tj_body *body, tj_mode mode)
 	world w = { .c = open_on() };
 	static cells s;
 	s = w.s = (cells){ tj_param(w.c, TJ_F32, TJ_SHAPE(MOST)), tj_param(w.c, TJ_F32, TJ_SHAPE(2)) };
-	w.f = tj_compile(w.c, body, &s, TJ_OPTS(tj_compile_opts, .name = "adds", .nin = 2, .nout = 1, .mode = mode, .state = TJ_VARS(&s.sum, &s.seen)));
+	w.f = tj_compile(w.c, body, &s,
+	                 TJ_OPTS(tj_compile_opts, .name = "adds", .nin = 2, .nout = 1, .mode = mode, .state = TJ_VARS(&s.sum, &s.seen)));
 	w.x = table_of(w.c);
 	return w;
 }
@@ -218,7 +220,9 @@ static void a_lost_argument(void **state)
 	for (int mode = 0; mode < 2; mode++) {
 		tj_ctx *c = open_on();
 		cells s = { tj_param_on(c, TJ_CPU, TJ_F32, TJ_0D), tj_param(c, TJ_F32, TJ_SHAPE(2)) };
-		tj_fn *f = tj_compile(c, here_and_there, &s, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY, .state = TJ_VARS(&s.sum, &s.seen)));
+		tj_fn *f = tj_compile(c, here_and_there, &s,
+		                      TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .mode = mode ? TJ_DIRECT : TJ_VERIFY,
+		                              .state = TJ_VARS(&s.sum, &s.seen)));
 		tj_tensor *out[1], *x = table_of(c), *two = tj_index_select(x, 0, index_of(c, good));
 		for (int i = 0; i < 4; i++) assert_int_equal(tj_call(f, out, TJ_LIST(two)), TJ_OK);
 		expect(s.sum, 4, 4);
@@ -297,7 +301,8 @@ static void a_check(void **state)
 	world w = begin(adds, TJ_VERIFY);
 	call(&w, good);
 	call(&w, bad);
-	for (int i = 0; i < 4 && tj_check(w.c) == TJ_OK; i++) { /* the commits that may be in doubt are few, so one of these calls waits for the bad one */
+	for (int i = 0; i < 4 && tj_check(w.c) == TJ_OK;
+	     i++) { /* the commits that may be in doubt are few, so one of these calls waits for the bad one */
 		tj_tensor *out[1];
 		tj_call(w.f, out, TJ_LIST(w.x, index_of(w.c, good)));
 	}
@@ -483,10 +488,24 @@ static void a_close(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(undone), cmocka_unit_test(nothing_waits), cmocka_unit_test(an_output_of_it), cmocka_unit_test(a_view_of_it),
-		cmocka_unit_test(a_step_before), cmocka_unit_test(a_lost_value), cmocka_unit_test(a_lost_argument), cmocka_unit_test(the_line), cmocka_unit_test(a_write), cmocka_unit_test(a_release), cmocka_unit_test(a_check), cmocka_unit_test(a_clone),
-		cmocka_unit_test(a_clone_by_a_thread), cmocka_unit_test(a_clone_during_a_body), cmocka_unit_test(short_of_memory),
-		cmocka_unit_test(a_cell_of_the_cpu), cmocka_unit_test(a_function_of_the_cpu), cmocka_unit_test(a_close),
+		cmocka_unit_test(undone),
+		cmocka_unit_test(nothing_waits),
+		cmocka_unit_test(an_output_of_it),
+		cmocka_unit_test(a_view_of_it),
+		cmocka_unit_test(a_step_before),
+		cmocka_unit_test(a_lost_value),
+		cmocka_unit_test(a_lost_argument),
+		cmocka_unit_test(the_line),
+		cmocka_unit_test(a_write),
+		cmocka_unit_test(a_release),
+		cmocka_unit_test(a_check),
+		cmocka_unit_test(a_clone),
+		cmocka_unit_test(a_clone_by_a_thread),
+		cmocka_unit_test(a_clone_during_a_body),
+		cmocka_unit_test(short_of_memory),
+		cmocka_unit_test(a_cell_of_the_cpu),
+		cmocka_unit_test(a_function_of_the_cpu),
+		cmocka_unit_test(a_close),
 	};
 	mock_device();
 	on = "mock:0";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The batch transform (ir/vmap.c) against its meaning: each example must have the bits that it has alone. Every op with random operands,
  * random graphs, and control flow; by the evaluator and by compiled code. Then what it refuses. */
 #include "test/gen.h"
@@ -164,7 +165,8 @@ static void add_gradients(trial *t, ir_ref y)
 	for (ir_ref r = 0; r < t->g.node.n && n < 32; r++)
 		if (ir_at(&t->g, r)->op == IR_input && rt_is_float((tj_dtype)ir_at(&t->g, r)->dtype)) wrt[n++] = r;
 	if (!n || !rt_is_float((tj_dtype)ir_at(&t->g, y)->dtype)) return;
-	if (!ir_grad(&t->g, &(ir_grad_ask){ .y = y, .cotangent = IR_NONE, .n = n, .wrt = wrt, .zeros = true, .site = "t.c:3" }, grad)) fail_msg("%s", t->g.err.message);
+	if (!ir_grad(&t->g, &(ir_grad_ask){ .y = y, .cotangent = IR_NONE, .n = n, .wrt = wrt, .zeros = true, .site = "t.c:3" }, grad))
+		fail_msg("%s", t->g.err.message);
 	for (int i = 0; i < n; i++)
 		if (ir_at(&t->g, grad[i])->rank < TJ_MAX_RANK) ir_ret(&t->g, grad[i]);
 }
@@ -203,7 +205,8 @@ static void every_op(void **state)
 			if (!draw(&t, 1000 * (uint64_t)op + seed, (ir_op)op, seed % 4 == 3)) close_trial(&t);
 			else done += check(&t, seed % 3 == 0, ir_ops[op].name);
 		}
-		const bool takes = op != IR_arange && op != IR_eye && op != IR_uniform && op != IR_normal; /* the others have no operands that could be mapped */
+		const bool takes = op != IR_arange && op != IR_eye && op != IR_uniform &&
+		                   op != IR_normal; /* the others have no operands that could be mapped */
 		if (takes && done < 20) fail_msg("%s: only %d cases", ir_ops[op].name, done);
 	}
 }
@@ -223,32 +226,55 @@ static void random_graphs(void **state)
 }
 
 /* ---- graphs as text: which slots are mapped, then the graph ---- */
-static const struct { uint32_t mapped; const char *text; } texts[] = {
+static const struct { uint32_t mapped; const char *text;
+} texts[] = {
 	/* cond: one way for all; another way for each */
-#define COND "%0 = input bool[] slot=0\n%1 = input f32[3] slot=1\n%2 = cond %0 %1\n  then:\n    %0 = input f32[3] slot=0\n    %1 = exp f32[3] %0\n    %2 = sum f32[] %1 keepdim=0\n    ret %1 %2\n" \
-	"  else:\n    %0 = input f32[3] slot=0\n    %1 = const f32[] 0x1p+0\n    ret %0 %1\n%3 = get f32[3] %2 i=0\n%4 = get f32[] %2 i=1\nret %3 %4\n"
-	{ 1, COND }, { 2, COND }, { 3, COND },
-	/* scan: by carry, by slices, by captures, and a carry that a turn makes different for each example */
-#define SCAN(reverse) "%0 = input f32[2] slot=0\n%1 = input f32[4,2] slot=1\n%2 = input f32[2] slot=2\n%3 = const i64[] 0\n%4 = scan %0 %3 %1 %2 carries=2 xs=1 length=4 reverse=" reverse "\n  body:\n" \
+#define COND \
+	"%0 = input bool[] slot=0\n%1 = input f32[3] slot=1\n%2 = cond %0 %1\n  then:\n    %0 = input f32[3] slot=0\n    %1 = exp f32[3] %0\n    %2 = sum f32[] %1 keepdim=0\n    ret %1 %2\n" \
+	"  else:\n    %0 = input f32[3] slot=0\n    %1 = const f32[] 0x1p+0\n    ret %0 %1\n%3 = get f32[3] %2 i=0\n%4 = get f32[] %2 i=1\n"
+	"ret %3 %4\n"
+	{ 1, COND },
+	{ 2, COND },
+	{ 3, COND },
+/* scan: by carry, by slices, by captures, and a carry that a turn makes different for each example */
+#define SCAN(reverse) \
+	"%0 = input f32[2] slot=0\n%1 = input f32[4,2] slot=1\n%2 = input f32[2] slot=2\n%3 = const i64[] 0\n%4 = scan %0 %3 %1 %2 carries=2 xs=1 length=4 reverse=" reverse \
+	"\n  body:\n" \
 	"    %0 = input f32[2] slot=0\n    %1 = input i64[] slot=1\n    %2 = input f32[2] slot=2\n    %3 = input f32[2] slot=3\n    %4 = mul f32[2] %0 %3\n    %5 = add f32[2] %4 %2\n" \
-	"    %6 = const i64[] 1\n    %7 = add i64[] %1 %6\n    %8 = sum f32[] %5 keepdim=0\n    ret %5 %7 %8\n%5 = get f32[2] %4 i=0\n%6 = get i64[] %4 i=1\n%7 = get f32[4] %4 i=2\nret %5 %6 %7\n"
+	"    %6 = const i64[] 1\n    %7 = add i64[] %1 %6\n    %8 = sum f32[] %5 keepdim=0\n    ret %5 %7 %8\n%5 = get f32[2] %4 i=0\n"
+	"%6 = get i64[] %4 i=1\n%7 = get f32[4] %4 i=2\nret %5 %6 %7\n"
 	/* the first turn makes one carry different, the next one the other */
-	{ 4, "%0 = input f32[] slot=0\n%1 = input f32[] slot=1\n%2 = input f32[3] slot=2\n%3 = scan %0 %1 %2 carries=2 xs=1 length=3 reverse=0\n  body:\n    %0 = input f32[] slot=0\n    %1 = input f32[] slot=1\n"
-	     "    %2 = input f32[] slot=2\n    %3 = add f32[] %0 %2\n    %4 = mul f32[] %1 %0\n    ret %3 %4\n%4 = get f32[] %3 i=0\n%5 = get f32[] %3 i=1\nret %4 %5\n" },
-	{ 1, SCAN("0") }, { 2, SCAN("0") }, { 4, SCAN("0") }, { 3, SCAN("1") }, { 7, SCAN("0") },
-	/* while: a counter, the same for all; then until each example is large */
-#define COUNT "%0 = input f32[2] slot=0\n%1 = const i64[] 0\n%2 = while %0 %1 max_turns=9\n  cond:\n    %0 = input i64[] slot=1\n    %1 = const i64[] 5\n    %2 = lt bool[] %0 %1\n    ret %2\n" \
+	{ 4,
+	  "%0 = input f32[] slot=0\n%1 = input f32[] slot=1\n%2 = input f32[3] slot=2\n%3 = scan %0 %1 %2 carries=2 xs=1 length=3 reverse=0\n"
+	  "  body:\n    %0 = input f32[] slot=0\n    %1 = input f32[] slot=1\n"
+	  "    %2 = input f32[] slot=2\n    %3 = add f32[] %0 %2\n    %4 = mul f32[] %1 %0\n    ret %3 %4\n%4 = get f32[] %3 i=0\n"
+	  "%5 = get f32[] %3 i=1\nret %4 %5\n" },
+	{ 1, SCAN("0") },
+	{ 2, SCAN("0") },
+	{ 4, SCAN("0") },
+	{ 3, SCAN("1") },
+	{ 7, SCAN("0") },
+/* while: a counter, the same for all; then until each example is large */
+#define COUNT \
+	"%0 = input f32[2] slot=0\n%1 = const i64[] 0\n%2 = while %0 %1 max_turns=9\n  cond:\n    %0 = input i64[] slot=1\n    %1 = const i64[] 5\n    %2 = lt bool[] %0 %1\n    ret %2\n" \
 	"  body:\n    %0 = input f32[2] slot=0\n    %1 = input i64[] slot=1\n    %2 = exp f32[2] %0\n    %3 = sigmoid f32[2] %2\n    %4 = const i64[] 1\n    %5 = add i64[] %1 %4\n    ret %3 %5\n" \
 	"%3 = get f32[2] %2 i=0\n%4 = get i64[] %2 i=1\nret %3 %4\n"
 	{ 1, COUNT },
-#define UNTIL "%0 = input f32[] slot=0\n%1 = const i64[] 0\n%2 = input f32[] slot=1\n%3 = while %0 %1 %2 max_turns=0\n  cond:\n    %0 = input f32[] slot=0\n    %1 = const f32[] 0x1.9p+6\n    %2 = lt bool[] %0 %1\n" \
+#define UNTIL \
+	"%0 = input f32[] slot=0\n%1 = const i64[] 0\n%2 = input f32[] slot=1\n%3 = while %0 %1 %2 max_turns=0\n  cond:\n    %0 = input f32[] slot=0\n    %1 = const f32[] 0x1.9p+6\n    %2 = lt bool[] %0 %1\n" \
 	"    ret %2\n  body:\n    %0 = input f32[] slot=0\n    %1 = input i64[] slot=1\n    %2 = input f32[] slot=2\n    %3 = abs f32[] %0\n    %4 = abs f32[] %2\n    %5 = add f32[] %3 %4\n    %6 = const f32[] 0x1p+0\n" \
-	"    %7 = add f32[] %5 %6\n    %8 = const i64[] 1\n    %9 = add i64[] %1 %8\n    ret %7 %9\n%4 = get f32[] %3 i=0\n%5 = get i64[] %3 i=1\nret %4 %5\n"
-	{ 1, UNTIL }, { 2, UNTIL }, { 3, UNTIL },
+	"    %7 = add f32[] %5 %6\n    %8 = const i64[] 1\n    %9 = add i64[] %1 %8\n    ret %7 %9\n%4 = get f32[] %3 i=0\n"
+	"%5 = get i64[] %3 i=1\nret %4 %5\n"
+	{ 1, UNTIL },
+	{ 2, UNTIL },
+	{ 3, UNTIL },
 	/* a scan inside of a cond that goes another way for each */
-	{ 3, "%0 = input bool[] slot=0\n%1 = input f32[3,2] slot=1\n%2 = cond %0 %1\n  then:\n    %0 = input f32[3,2] slot=0\n    %1 = const f32[2] 0x0p+0\n    %2 = scan %1 %0 carries=1 xs=1 length=3 reverse=0\n"
-	     "      body:\n        %0 = input f32[2] slot=0\n        %1 = input f32[2] slot=1\n        %2 = add f32[2] %0 %1\n        ret %2\n    %3 = get f32[2] %2 i=0\n    ret %3\n"
-	     "  else:\n    %0 = input f32[3,2] slot=0\n    %1 = amax f32[2] %0 keepdim=0 axes=0\n    ret %1\n%3 = get f32[2] %2 i=0\nret %3\n" },
+	{ 3,
+	  "%0 = input bool[] slot=0\n%1 = input f32[3,2] slot=1\n%2 = cond %0 %1\n  then:\n    %0 = input f32[3,2] slot=0\n"
+	  "    %1 = const f32[2] 0x0p+0\n    %2 = scan %1 %0 carries=1 xs=1 length=3 reverse=0\n"
+	  "      body:\n        %0 = input f32[2] slot=0\n        %1 = input f32[2] slot=1\n        %2 = add f32[2] %0 %1\n        ret %2\n"
+	  "    %3 = get f32[2] %2 i=0\n    ret %3\n"
+	  "  else:\n    %0 = input f32[3,2] slot=0\n    %1 = amax f32[2] %0 keepdim=0 axes=0\n    ret %1\n%3 = get f32[2] %2 i=0\nret %3\n" },
 };
 
 static void control_flow(void **state)
@@ -282,7 +308,8 @@ static void unchanged(void **state)
 	ir_graph g;
 	ir_graph_init(&g);
 	const ir_meta m = { .dtype = TJ_F32, .rank = 1, .dim = { 3 } }, all = { .dtype = TJ_F32, .rank = 2, .dim = { 5, 3 } };
-	const ir_ref w = ir_input(&g, 0, &m, NULL, "t.c:1"), x = ir_input(&g, 1, &all, NULL, "t.c:2"), leaf = ir_leaf(&g, &m, "t.c:3"), other = ir_leaf(&g, &m, "t.c:3");
+	const ir_ref w = ir_input(&g, 0, &m, NULL, "t.c:1"), x = ir_input(&g, 1, &all, NULL, "t.c:2"), leaf = ir_leaf(&g, &m, "t.c:3"),
+		     other = ir_leaf(&g, &m, "t.c:3");
 	assert_int_not_equal(leaf, other);
 	const ir_ref same = ir_op1(&g, IR_exp, w, "t.c:4"), y = ir_op2(&g, IR_add, same, leaf, "t.c:5");
 	ir_ref to[2];
@@ -313,6 +340,7 @@ static void too_many_axes(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(every_op), cmocka_unit_test(random_graphs), cmocka_unit_test(control_flow), cmocka_unit_test(unchanged), cmocka_unit_test(too_many_axes) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(every_op), cmocka_unit_test(random_graphs), cmocka_unit_test(control_flow),
+		                            cmocka_unit_test(unchanged), cmocka_unit_test(too_many_axes) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

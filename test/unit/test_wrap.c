@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Borrowed memory: tensors over memory of the user are read in place, never written, and released once. */
 #include "test/kit.h"
 
@@ -32,8 +33,10 @@ static bool equal(tj_tensor *x, tj_tensor *y)
 static void any_strides(void **s)
 {
 	(void)s;
-	static const struct { int64_t m, n, row, col, first; } list[] = {
-		{ 5, 7, 7, 1, 0 }, { 5, 7, 1, 5, 0 }, { 5, 7, -7, 1, 28 }, { 5, 7, 7, -1, 6 }, { 5, 7, 0, 1, 3 }, { 5, 7, 1, 0, 3 }, { 5, 7, 1, 1, 1 }, /* windows that overlap */
+	static const struct { int64_t m, n, row, col, first;
+	} list[] = {
+		{ 5, 7, 7, 1, 0 },  { 5, 7, 1, 5, 0 },    { 5, 7, -7, 1, 28 }, { 5, 7, 7, -1, 6 },   { 5, 7, 0, 1, 3 },
+		{ 5, 7, 1, 0, 3 },  { 5, 7, 1, 1, 1 }, /* windows that overlap */
 		{ 5, 7, 21, 3, 1 }, { 33, 17, 19, 1, 5 }, { 1, 9, 0, -2, 16 }, { 64, 32, 1, 64, 0 }, { 40, 40, -1, -1, 79 },
 	};
 	static float v[4096];
@@ -221,7 +224,10 @@ static void outputs_over_their_argument(void **s)
 			for (int i = 0; i < ALL; i++) assert_true(y[i] == (float)(k == 0 ? i % N * N + i / N : k == 1 ? (N - 1 - i / N) * N + i % N : -i));
 		}
 		kit_ok(c);
-		assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(N, N), NULL, x, NULL, NULL)), NULL, ((tj_into[]){ into[0], { NULL, 0, TJ_CPU }, { (float *)into[0].data + 1, ALL * 4, TJ_CPU } })), TJ_ERR_ARG);
+		assert_int_equal(
+			tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(N, N), NULL, x, NULL, NULL)), NULL,
+		                     ((tj_into[]){ into[0], { NULL, 0, TJ_CPU }, { (float *)into[0].data + 1, ALL * 4, TJ_CPU } })),
+			TJ_ERR_ARG);
 		kit_error(c, TJ_ERR_ARG, "into[0] and into[2] overlap");
 		tj_close(c);
 	}
@@ -240,10 +246,14 @@ static void output_over_an_assigned_argument(void **s)
 	for (int mode = 0; mode < 2; mode++) {
 		tj_ctx *c = kit_open();
 		tj_tensor *cell = tj_param(c, TJ_F32, TJ_SHAPE(4)), *out;
-		tj_fn *f = tj_compile(c, assigns_it, &cell, TJ_OPTS(tj_compile_opts, .name = "assigns", .nin = 1, .nout = 1, .mode = (tj_mode)mode, .state = TJ_VARS(&cell)));
+		tj_fn *f = tj_compile(
+			c, assigns_it, &cell,
+			TJ_OPTS(tj_compile_opts, .name = "assigns", .nin = 1, .nout = 1, .mode = (tj_mode)mode, .state = TJ_VARS(&cell)));
 		for (int turn = 0; turn < 4; turn++) {
 			float x[4] = { 1, 2, 3, (float)turn }, y[4];
-			assert_int_equal(tj_call_into(f, &out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(4), NULL, x, NULL, NULL)), NULL, ((tj_into[]){ { x, sizeof x, TJ_CPU } })), TJ_OK);
+			assert_int_equal(tj_call_into(f, &out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(4), NULL, x, NULL, NULL)), NULL,
+			                              ((tj_into[]){ { x, sizeof x, TJ_CPU } })),
+			                 TJ_OK);
 			assert_int_equal(tj_read(cell, y, sizeof y), TJ_OK);
 			assert_true(x[0] == -1 && x[3] == -(float)turn && y[0] == 1 && y[3] == (float)turn);
 		}
@@ -260,8 +270,12 @@ static void outputs_in_memory_of_the_caller(void **s)
 	for (int mode = 0; mode < 2; mode++) {
 		tj_ctx *c = kit_open();
 		tj_tensor *cell = tj_param(c, TJ_F32, TJ_SHAPE(2, 3)), *out[3];
-		tj_fn *f = tj_compile(c, two_ways, &cell, TJ_OPTS(tj_compile_opts, .name = "two", .nin = 1, .nout = 3, .mode = (tj_mode)mode, .state = TJ_VARS(&cell)));
-		const tj_into into[3] = { { a, sizeof a, TJ_CPU }, { b, sizeof b, TJ_CPU }, { d + 1, sizeof a, TJ_CPU } }; /* the last one is not aligned, and goes to a cell */
+		tj_fn *f = tj_compile(
+			c, two_ways, &cell,
+			TJ_OPTS(tj_compile_opts, .name = "two", .nin = 1, .nout = 3, .mode = (tj_mode)mode, .state = TJ_VARS(&cell)));
+		const tj_into into[3] = { { a, sizeof a, TJ_CPU },
+			                  { b, sizeof b, TJ_CPU },
+			                  { d + 1, sizeof a, TJ_CPU } }; /* the last one is not aligned, and goes to a cell */
 		for (int turn = 0; turn < 5; turn++) {
 			memset(a, 0, sizeof a), memset(b, 0, sizeof b), memset(d, 0, sizeof d);
 			assert_int_equal(tj_call_into(f, out, TJ_LIST(tj_wrap(c, TJ_F32, TJ_SHAPE(2, 3), NULL, x, NULL, NULL)), NULL, into), TJ_OK);
@@ -345,13 +359,17 @@ static void reads_views(tj_tensor **out, tj_tensor *const *in, void *self)
 static void readers_of_views(void **s)
 {
 	(void)s;
-	static const struct { int64_t row, col, first; } lies[] = { { 6, 1, 0 }, { 1, 4, 0 }, { -6, 1, 18 }, { -6, -1, 23 }, { 1, -4, 20 }, { 0, 1, 3 }, { 12, 2, 0 } };
+	static const struct {
+		int64_t row, col, first;
+	} lies[] = { { 6, 1, 0 }, { 1, 4, 0 }, { -6, 1, 18 }, { -6, -1, 23 }, { 1, -4, 20 }, { 0, 1, 3 }, { 12, 2, 0 } };
 	float v[48], got[2][PAIRS][64];
 	uint32_t seed = 1;
 	for (int i = 0; i < 48; i++) v[i] = (float)(i * 29 % 48 + 1);
 	for (int n = 0; n < PROGRAMS; n++) {
 		pairs p;
-		for (int k = 0; k < 2 * PAIRS; k++) *(k < PAIRS ? &p.view[k] : &p.reader[k - PAIRS]) = (int)((seed = seed * 1664525 + 1013904223) >> 16) % (k < PAIRS ? VIEWS : READERS);
+		for (int k = 0; k < 2 * PAIRS; k++)
+			*(k < PAIRS ? &p.view[k] : &p.reader[k - PAIRS]) =
+				(int)((seed = seed * 1664525 + 1013904223) >> 16) % (k < PAIRS ? VIEWS : READERS);
 		memset(got, 0, sizeof got);
 		for (int i = 0; i < 2; i++) {
 			const int at = n % (int)(sizeof lies / sizeof *lies);
@@ -364,15 +382,23 @@ static void readers_of_views(void **s)
 			tj_close(c);
 		}
 		for (int k = 0; k < PAIRS; k++)
-			if (memcmp(got[0][k], got[1][k], sizeof got[0][k])) fail_msg("program %d, result %d: reader %d of view %d", n, k, p.reader[k], p.view[k]);
+			if (memcmp(got[0][k], got[1][k], sizeof got[0][k]))
+				fail_msg("program %d, result %d: reader %d of view %d", n, k, p.reader[k], p.view[k]);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(outputs_in_memory_of_the_caller), cmocka_unit_test(outputs_over_their_argument), cmocka_unit_test(output_over_an_assigned_argument), cmocka_unit_test(any_strides), cmocka_unit_test(readers_of_views), cmocka_unit_test(views_hold_it), cmocka_unit_test(never_written),
-		cmocka_unit_test(dropped_by_another_thread), cmocka_unit_test(mistakes),
+		cmocka_unit_test(outputs_in_memory_of_the_caller),
+		cmocka_unit_test(outputs_over_their_argument),
+		cmocka_unit_test(output_over_an_assigned_argument),
+		cmocka_unit_test(any_strides),
+		cmocka_unit_test(readers_of_views),
+		cmocka_unit_test(views_hold_it),
+		cmocka_unit_test(never_written),
+		cmocka_unit_test(dropped_by_another_thread),
+		cmocka_unit_test(mistakes),
 	};
 	KIT_RUN(tests);
 }

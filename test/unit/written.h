@@ -1,5 +1,6 @@
-/* written: programs with loops or other callbacks, and the same with their turns written out. Checks of their gradients: three orders and two along tangents,
- * against the written program, against finite differences, and on another device. */
+/* SPDX-License-Identifier: MIT */
+/* written: programs with loops or other callbacks, and the same with their turns written out. Checks of their gradients: three orders and
+ * two along tangents, against the written program, against finite differences, and on another device. */
 #ifndef TJ_TEST_WRITTEN_H
 #define TJ_TEST_WRITTEN_H
 
@@ -49,7 +50,9 @@ static void call(tj_ctx *c, tj_fn *f, const double *x, const double *w, values *
 {
 	tj_scope *s = tj_push(c);
 	tj_tensor *out[RESULTS];
-	tj_call(f, out, TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(N), x), tj_from_data(c, TJ_F64, TJ_SHAPE(N), w), tj_from_data(c, TJ_I64, TJ_SHAPE(3), few_turns)));
+	tj_call(f, out,
+	        TJ_LIST(tj_from_data(c, TJ_F64, TJ_SHAPE(N), x), tj_from_data(c, TJ_F64, TJ_SHAPE(N), w),
+	                tj_from_data(c, TJ_I64, TJ_SHAPE(3), few_turns)));
 	kit_ok(c);
 	memset(to, 0, sizeof *to);
 	for (int i = 0; i < RESULTS; i++) assert_int_equal(tj_read(out[i], to->v[i], (size_t)tj_numel(out[i]) * sizeof(double)), TJ_OK);
@@ -60,7 +63,9 @@ static void near(const values *a, const values *b, double bound, const program *
 {
 	for (int i = 0; i < RESULTS; i++)
 		for (int e = 0; e < N; e++)
-			if (!(fabs(a->v[i][e] - b->v[i][e]) <= bound * fmax(1, fabs(b->v[i][e])))) fail_msg("%s, %d turns: result %d, element %d is %.17g, not %.17g", p->name, (int)turns, i, e, a->v[i][e], b->v[i][e]);
+			if (!(fabs(a->v[i][e] - b->v[i][e]) <= bound * fmax(1, fabs(b->v[i][e]))))
+				fail_msg("%s, %d turns: result %d, element %d is %.17g, not %.17g", p->name, (int)turns, i, e, a->v[i][e],
+				         b->v[i][e]);
 }
 
 static tj_fn *compiled(tj_ctx *c, job *j, tj_mode mode)
@@ -118,7 +123,9 @@ static void check_differences(const program *p, int64_t turns)
 		}
 		for (int order = 0; order < 3; order++) {
 			const double want = sum[order] / (12 * step), is = got.v[3 + 2 * order + k / N][k % N];
-			if (!(fabs(is - want) <= 1e-6 * fmax(1, fabs(want)))) fail_msg("%s, %d turns, order %d: gradient %d is %.12g, by differences %.12g", p->name, (int)turns, order + 1, k, is, want);
+			if (!(fabs(is - want) <= 1e-6 * fmax(1, fabs(want))))
+				fail_msg("%s, %d turns, order %d: gradient %d is %.12g, by differences %.12g", p->name, (int)turns,
+				         order + 1, k, is, want);
 		}
 	}
 	tj_close(c);

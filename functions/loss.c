@@ -1,5 +1,7 @@
-/* Losses of values: each element of x against one of target. Narrow floats are computed in f32, and the result is rounded once, or stays f32 with .autocast. */
-#include "nn/nn.h"
+/* SPDX-License-Identifier: MIT */
+/* Losses of values: each element of x against one of target. Narrow floats are computed in f32, and the result is rounded once, or stays
+ * f32 with .autocast. */
+#include "functions/functions.h"
 
 #include <math.h>
 
@@ -7,7 +9,7 @@
 /* In some losses integers and bool count as f32. */
 static tj_tensor *as_float(const char *site, tj_tensor *x)
 {
-	return !x || x == TJ_END || tj_rank(x) < 0 || nn_is_float(tj_dtype_of(x)) ? x : tj_cast(x, TJ_F32);
+	return !x || x == TJ_END || tj_rank(x) < 0 || fn_is_float(tj_dtype_of(x)) ? x : tj_cast(x, TJ_F32);
 }
 
 static bool same_shape(const tj_tensor *a, const tj_tensor *b)
@@ -20,19 +22,19 @@ static bool same_shape(const tj_tensor *a, const tj_tensor *b)
 /* Shapes that only broadcast are a mistake: [N] against [N,1] would give N * N losses. A target without axes is one for all. */
 static tj_tensor *bad_pair(const char *site, const char *op, tj_tensor *x, tj_tensor *target)
 {
-	tj_tensor *bad = nn_bad_float(site, op, "x", x);
-	if (!bad) bad = nn_bad(site, op, "the target", target);
+	tj_tensor *bad = fn_bad_float(site, op, "x", x);
+	if (!bad) bad = fn_bad(site, op, "the target", target);
 	if (bad || same_shape(x, target) || !tj_rank(target)) return bad;
 	return tj_fail(TJ_ERR_SHAPE, op, "tj_reshape(), tj_squeeze() or tj_expand() makes them equal", "x and the target have different shapes");
 }
 
-tj_tensor *nn_bad_reduction(const char *site, const char *op, tj_loss_reduction r)
+tj_tensor *fn_bad_reduction(const char *site, const char *op, tj_loss_reduction r)
 {
 	return (unsigned)r <= TJ_LOSS_BATCHMEAN ? NULL : tj_fail(TJ_ERR_ARG, op, "TJ_LOSS_MEAN, for example", "there is no reduction %d", (int)r);
 }
 
 /* The losses of all elements as r says, in the dtype of x. */
-tj_tensor *nn_reduced(const char *site, tj_tensor *loss, tj_loss_reduction r, tj_tensor *x)
+tj_tensor *fn_reduced(const char *site, tj_tensor *loss, tj_loss_reduction r, tj_tensor *x)
 {
 	tj_tensor *y = loss;
 	if (r == TJ_LOSS_MEAN) y = tj_mean(loss, TJ_ALL, false);
@@ -45,11 +47,11 @@ tj_tensor *nn_reduced(const char *site, tj_tensor *loss, tj_loss_reduction r, tj
 #define PAIR(op)                                                                                 \
 	static const char name[] = op;                                                           \
 	tj_tensor *bad = bad_pair(site, name, x, target);                                        \
-	if (!bad) bad = nn_bad_reduction(site, name, r);                                         \
+	if (!bad) bad = fn_bad_reduction(site, name, r);                                         \
 	if (bad) return bad;                                                                     \
-	x = nn_high(site, x);                                                                    \
+	x = fn_high(site, x);                                                                    \
 	tj_tensor *const given = x;                                                              \
-	x = nn_widened(site, x), target = nn_widened(site, target)
+	x = fn_widened(site, x), target = fn_widened(site, target)
 
 static tj_tensor *at_least_0(const char *site, tj_tensor *x) { return tj_relu(x); }
 
@@ -57,13 +59,13 @@ static tj_tensor *at_least_0(const char *site, tj_tensor *x) { return tj_relu(x)
 tj_tensor *tj_mse_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r)
 {
 	PAIR("mse_loss");
-	return nn_reduced(site, tj_square(tj_sub(x, target)), r, given);
+	return fn_reduced(site, tj_square(tj_sub(x, target)), r, given);
 }
 
 tj_tensor *tj_l1_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r)
 {
 	PAIR("l1_loss");
-	return nn_reduced(site, tj_abs(tj_sub(x, target)), r, given);
+	return fn_reduced(site, tj_abs(tj_sub(x, target)), r, given);
 }
 
 /* d^2 / 2 up to the limit, then a line with the slope `limit`; all divided by `by` */
@@ -77,14 +79,14 @@ tj_tensor *tj_smooth_l1_loss_at(const char *site, tj_tensor *x, tj_tensor *targe
 {
 	PAIR("smooth_l1_loss");
 	if (!(beta >= 0)) return tj_fail(TJ_ERR_ARG, name, "from this distance on the loss is a line; 1 is usual", "beta is %g", beta);
-	return nn_reduced(site, beta > 0 ? rounded_corner(site, x, target, beta, beta) : tj_abs(tj_sub(x, target)), r, given);
+	return fn_reduced(site, beta > 0 ? rounded_corner(site, x, target, beta, beta) : tj_abs(tj_sub(x, target)), r, given);
 }
 
 tj_tensor *tj_huber_loss_at(const char *site, tj_tensor *x, tj_tensor *target, double delta, tj_loss_reduction r)
 {
 	PAIR("huber_loss");
 	if (!(delta > 0)) return tj_fail(TJ_ERR_ARG, name, "from this distance on the loss is a line; 1 is usual", "delta is %g", delta);
-	return nn_reduced(site, rounded_corner(site, x, target, delta, 1), r, given);
+	return fn_reduced(site, rounded_corner(site, x, target, delta, 1), r, given);
 }
 
 /* ---- probabilities ---- */
@@ -104,7 +106,7 @@ static tj_tensor *log_of_rest(const char *site, tj_tensor *x)
 
 static tj_tensor *bad_weight(const char *site, const char *op, const char *what, tj_tensor *weight)
 {
-	return weight ? nn_bad(site, op, what, weight) : NULL;
+	return weight ? fn_bad(site, op, what, weight) : NULL;
 }
 
 tj_tensor *tj_binary_cross_entropy_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts)
@@ -113,8 +115,9 @@ tj_tensor *tj_binary_cross_entropy_at(const char *site, tj_tensor *x, tj_tensor 
 	const tj_loss_reduction r = o.reduction;
 	PAIR("binary_cross_entropy");
 	if ((bad = bad_weight(site, name, "the weight", o.weight))) return bad;
-	tj_tensor *yes = tj_mul(target, log_of(site, x)), *no = tj_mul(tj_sub(tj_f(1), target), log_of_rest(site, x)), *y = tj_neg(tj_add(yes, no));
-	return nn_reduced(site, o.weight ? tj_mul(y, o.weight) : y, r, given);
+	tj_tensor *yes = tj_mul(target, log_of(site, x)), *no = tj_mul(tj_sub(tj_f(1), target), log_of_rest(site, x)),
+		  *y = tj_neg(tj_add(yes, no));
+	return fn_reduced(site, o.weight ? tj_mul(y, o.weight) : y, r, given);
 }
 
 tj_tensor *tj_binary_cross_entropy_with_logits_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts)
@@ -122,18 +125,19 @@ tj_tensor *tj_binary_cross_entropy_with_logits_at(const char *site, tj_tensor *x
 	NN_OPTIONS(tj_loss_opts, o, opts);
 	const tj_loss_reduction r = o.reduction;
 	PAIR("binary_cross_entropy_with_logits");
-	if ((bad = bad_weight(site, name, "the weight", o.weight)) || (bad = bad_weight(site, name, "the positive weight", o.pos_weight))) return bad;
+	if ((bad = bad_weight(site, name, "the weight", o.weight)) || (bad = bad_weight(site, name, "the positive weight", o.pos_weight)))
+		return bad;
 	tj_tensor *log = tj_logsigmoid(x);
 	if (o.pos_weight) log = tj_mul(log, tj_add(tj_mul(tj_sub(o.pos_weight, tj_f(1)), target), tj_f(1)));
 	tj_tensor *y = tj_sub(tj_mul(tj_sub(tj_f(1), target), x), log);
-	return nn_reduced(site, o.weight ? tj_mul(y, o.weight) : y, r, given);
+	return fn_reduced(site, o.weight ? tj_mul(y, o.weight) : y, r, given);
 }
 
 tj_tensor *tj_kl_div_at(const char *site, tj_tensor *x, tj_tensor *target, bool log_target, tj_loss_reduction r)
 {
 	PAIR("kl_div");
 	tj_tensor *y = log_target ? tj_mul(tj_exp(target), tj_sub(target, x)) : tj_sub(tj_xlogy(target, target), tj_mul(target, x));
-	return nn_reduced(site, y, r, given);
+	return fn_reduced(site, y, r, given);
 }
 
 /* log(target!) by Stirling's formula, for targets above 1 */
@@ -144,27 +148,29 @@ static tj_tensor *log_factorial(const char *site, tj_tensor *target)
 	return tj_where(large, y, tj_f(0));
 }
 
-tj_tensor *tj_poisson_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, bool log_input, bool full, double eps, tj_loss_reduction r)
+tj_tensor *tj_poisson_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, bool log_input, bool full, double eps,
+                                  tj_loss_reduction r)
 {
 	x = as_float(site, x);
 	PAIR("poisson_nll_loss");
 	tj_tensor *y = log_input ? tj_sub(tj_exp(x), tj_mul(target, x)) : tj_sub(x, tj_mul(target, tj_log(tj_add(x, tj_f(eps)))));
-	return nn_reduced(site, full ? tj_add(y, log_factorial(site, target)) : y, r, given);
+	return fn_reduced(site, full ? tj_add(y, log_factorial(site, target)) : y, r, given);
 }
 
 /* The variance is at least eps; its gradient goes on as if it were not limited. */
-tj_tensor *tj_gaussian_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_tensor *var, bool full, double eps, tj_loss_reduction r)
+tj_tensor *tj_gaussian_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_tensor *var, bool full, double eps,
+                                   tj_loss_reduction r)
 {
 	PAIR("gaussian_nll_loss");
-	if ((bad = nn_bad(site, name, "the variance", var))) return bad;
+	if ((bad = fn_bad(site, name, "the variance", var))) return bad;
 	if (tj_rank(var) && tj_rank(var) == tj_rank(x) - 1) var = tj_unsqueeze(var, -1);
 	bool fits = !tj_rank(var) || tj_rank(var) == tj_rank(x);
 	for (int i = 0; fits && i < tj_rank(var); i++) fits = tj_dim(var, i) == tj_dim(x, i) || tj_dim(var, i) == 1;
 	if (!fits) return tj_fail(TJ_ERR_SHAPE, name, "one for each element, or for each row", "the variance does not broadcast to x");
-	var = nn_widened(site, var);
+	var = fn_widened(site, var);
 	tj_tensor *v = tj_add(var, tj_stop_gradient(tj_sub(tj_maximum(var, tj_f(eps)), var)));
 	tj_tensor *y = tj_mul(tj_add(tj_log(v), tj_div(tj_square(tj_sub(x, target)), v)), tj_f(0.5));
-	return nn_reduced(site, full ? tj_add(y, tj_f(0.91893853320467274178)) : y, r, given); /* log(2 pi) / 2 */
+	return fn_reduced(site, full ? tj_add(y, tj_f(0.91893853320467274178)) : y, r, given); /* log(2 pi) / 2 */
 }
 
 /* ---- margins ---- */
@@ -172,53 +178,59 @@ tj_tensor *tj_hinge_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor 
 {
 	PAIR("hinge_embedding_loss");
 	tj_tensor *far = tj_where(tj_ne(target, tj_i(1)), at_least_0(site, tj_sub(tj_f(margin), x)), tj_f(0));
-	return nn_reduced(site, tj_add(far, tj_where(tj_ne(target, tj_i(-1)), x, tj_f(0))), r, given);
+	return fn_reduced(site, tj_add(far, tj_where(tj_ne(target, tj_i(-1)), x, tj_f(0))), r, given);
 }
 
 tj_tensor *tj_soft_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r)
 {
 	PAIR("soft_margin_loss");
-	return nn_reduced(site, tj_neg(tj_logsigmoid(tj_mul(x, target))), r, given);
+	return fn_reduced(site, tj_neg(tj_logsigmoid(tj_mul(x, target))), r, given);
 }
 
-tj_tensor *tj_margin_ranking_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin, tj_loss_reduction r)
+tj_tensor *tj_margin_ranking_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin,
+                                     tj_loss_reduction r)
 {
 	x = as_float(site, x), other = as_float(site, other);
 	PAIR("margin_ranking_loss");
 	if ((bad = bad_pair(site, name, given, other))) return bad;
-	other = nn_widened(site, other);
-	return nn_reduced(site, at_least_0(site, tj_sub(tj_f(margin), tj_mul(target, tj_sub(x, other)))), r, given);
+	other = fn_widened(site, other);
+	return fn_reduced(site, at_least_0(site, tj_sub(tj_f(margin), tj_mul(target, tj_sub(x, other)))), r, given);
 }
 
 /* ---- rows: the last axis ---- */
 /* The operands of a row's loss have one shape, and x an axis. */
 static tj_tensor *bad_rows(const char *site, const char *op, tj_tensor *x, tj_tensor *y)
 {
-	tj_tensor *bad = nn_bad_float(site, op, "x", x);
-	if (!bad) bad = nn_bad_float(site, op, "the other operand", y);
+	tj_tensor *bad = fn_bad_float(site, op, "x", x);
+	if (!bad) bad = fn_bad_float(site, op, "the other operand", y);
 	if (bad) return bad;
-	if (!same_shape(x, y) || tj_rank(x) < 1) return tj_fail(TJ_ERR_SHAPE, op, "[...,width] and [...,width]", "the operands have different shapes, or no axis");
+	if (!same_shape(x, y) || tj_rank(x) < 1)
+		return tj_fail(TJ_ERR_SHAPE, op, "[...,width] and [...,width]", "the operands have different shapes, or no axis");
 	return NULL;
 }
 
-tj_tensor *tj_cosine_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin, tj_loss_reduction r)
+tj_tensor *tj_cosine_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin,
+                                       tj_loss_reduction r)
 {
 	static const char name[] = "cosine_embedding_loss";
 	x = as_float(site, x), other = as_float(site, other);
 	tj_tensor *bad = bad_rows(site, name, x, other);
-	if (!bad) bad = nn_bad(site, name, "the target", target);
-	if (!bad) bad = nn_bad_reduction(site, name, r);
+	if (!bad) bad = fn_bad(site, name, "the target", target);
+	if (!bad) bad = fn_bad_reduction(site, name, r);
 	if (bad) return bad;
 	bool fits = !tj_rank(target) || tj_rank(target) == tj_rank(x) - 1;
 	for (int i = 0; fits && i < tj_rank(target); i++) fits = tj_dim(target, i) == tj_dim(x, i);
-	if (!fits) return tj_fail(TJ_ERR_SHAPE, name, "one number for each row: 1 or -1", "the target has not the shape of x without the last axis");
-	x = nn_high(site, x);
-	tj_tensor *a = nn_widened(site, x), *b = nn_widened(site, other);
+	if (!fits)
+		return tj_fail(TJ_ERR_SHAPE, name, "one number for each row: 1 or -1",
+		               "the target has not the shape of x without the last axis");
+	x = fn_high(site, x);
+	tj_tensor *a = fn_widened(site, x), *b = fn_widened(site, other);
 	const tj_dims last = TJ_AXES(-1);
-	tj_tensor *dot = tj_sum(tj_mul(a, b), last, false), *u = tj_add(tj_sum(tj_square(a), last, false), tj_f(1e-12)), *v = tj_add(tj_sum(tj_square(b), last, false), tj_f(1e-12));
+	tj_tensor *dot = tj_sum(tj_mul(a, b), last, false), *u = tj_add(tj_sum(tj_square(a), last, false), tj_f(1e-12)),
+		  *v = tj_add(tj_sum(tj_square(b), last, false), tj_f(1e-12));
 	tj_tensor *cosine = tj_div(dot, tj_sqrt(tj_mul(u, v)));
 	tj_tensor *near = tj_where(tj_eq(target, tj_i(1)), tj_sub(tj_f(1), cosine), tj_f(0));
-	return nn_reduced(site, tj_add(near, tj_where(tj_eq(target, tj_i(-1)), at_least_0(site, tj_sub(cosine, tj_f(margin))), tj_f(0))), r, x);
+	return fn_reduced(site, tj_add(near, tj_where(tj_eq(target, tj_i(-1)), at_least_0(site, tj_sub(cosine, tj_f(margin))), tj_f(0))), r, x);
 }
 
 /* (sum |a - b + eps|^p)^(1 / p) over the last axis; the gradient is 0 where it is 0 */
@@ -228,22 +240,24 @@ static tj_tensor *distance(const char *site, tj_tensor *a, tj_tensor *b, double 
 	const tj_dims last = TJ_AXES(-1);
 	if (p == 1) return tj_sum(tj_abs(d), last, false);
 	if (isinf(p)) return tj_amax(tj_abs(d), last, false);
-	tj_tensor *sum = tj_sum(p == 2 ? tj_square(d) : tj_pow(tj_abs(d), tj_f(p)), last, false), *none = tj_eq(sum, tj_f(0)), *some = tj_where(none, tj_f(1), sum);
+	tj_tensor *sum = tj_sum(p == 2 ? tj_square(d) : tj_pow(tj_abs(d), tj_f(p)), last, false), *none = tj_eq(sum, tj_f(0)),
+		  *some = tj_where(none, tj_f(1), sum);
 	return tj_where(none, tj_f(0), p == 2 ? tj_sqrt(some) : tj_pow(some, tj_f(1 / p)));
 }
 
-tj_tensor *tj_triplet_margin_loss_at(const char *site, tj_tensor *anchor, tj_tensor *positive, tj_tensor *negative, double margin, double p, bool swap, tj_loss_reduction r)
+tj_tensor *tj_triplet_margin_loss_at(const char *site, tj_tensor *anchor, tj_tensor *positive, tj_tensor *negative, double margin, double p,
+                                     bool swap, tj_loss_reduction r)
 {
 	static const char name[] = "triplet_margin_loss";
 	anchor = as_float(site, anchor), positive = as_float(site, positive), negative = as_float(site, negative);
 	tj_tensor *bad = bad_rows(site, name, anchor, positive);
 	if (!bad) bad = bad_rows(site, name, anchor, negative);
-	if (!bad) bad = nn_bad_reduction(site, name, r);
+	if (!bad) bad = fn_bad_reduction(site, name, r);
 	if (bad) return bad;
 	if (!(p >= 1)) return tj_fail(TJ_ERR_ARG, name, "2 is the usual distance, INFINITY the largest difference", "p is %g, not 1 or more", p);
-	anchor = nn_high(site, anchor);
-	tj_tensor *a = nn_widened(site, anchor), *b = nn_widened(site, positive), *c = nn_widened(site, negative);
+	anchor = fn_high(site, anchor);
+	tj_tensor *a = fn_widened(site, anchor), *b = fn_widened(site, positive), *c = fn_widened(site, negative);
 	tj_tensor *near = distance(site, a, b, p), *far = distance(site, a, c, p);
 	if (swap) far = tj_minimum(far, distance(site, b, c, p));
-	return nn_reduced(site, at_least_0(site, tj_add(tj_sub(near, far), tj_f(margin))), r, anchor);
+	return fn_reduced(site, at_least_0(site, tj_add(tj_sub(near, far), tj_f(margin))), r, anchor);
 }

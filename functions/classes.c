@@ -1,8 +1,10 @@
-/* Losses of classes: x has a number for each class, target says which one is right. Narrow floats are computed in f32, and the result is rounded once.
+/* SPDX-License-Identifier: MIT */
+/* Losses of classes: x has a number for each class, target says which one is right. Narrow floats are computed in f32, and the result is
+ * rounded once.
  *
- * A class is picked by comparing indices, not by tj_gather(): its gradient is then a choice for each element, and runs with that of the softmax. That a target is in
- * range is checked by a tj_gather() from zeros, which are added. */
-#include "nn/nn.h"
+ * A class is picked by comparing indices, not by tj_gather(): its gradient is then a choice for each element, and runs with that of the
+ * softmax. That a target is in range is checked by a tj_gather() from zeros, which are added. */
+#include "functions/functions.h"
 
 typedef struct classes {
 	const char *site, *name;
@@ -36,8 +38,9 @@ static tj_tensor *checked(const classes *q)
 {
 	const char *site = q->site;
 	int64_t shape[TJ_MAX_RANK + 1];
-	tj_tensor *at = q->ignored ? tj_where(q->ignored, tj_i(0), q->target) : q->target, *zeros = tj_to(tj_zeros(tj_dtype_of(q->log), TJ_SHAPE(q->n)), tj_device_of(q->x));
-	return tj_reshape(tj_gather(zeros, 0, tj_reshape(at, TJ_SHAPE(-1))), nn_shape(q->target, shape));
+	tj_tensor *at = q->ignored ? tj_where(q->ignored, tj_i(0), q->target) : q->target,
+		  *zeros = tj_to(tj_zeros(tj_dtype_of(q->log), TJ_SHAPE(q->n)), tj_device_of(q->x));
+	return tj_reshape(tj_gather(zeros, 0, tj_reshape(at, TJ_SHAPE(-1))), fn_shape(q->target, shape));
 }
 
 /* The element of each row of `all`, which broadcasts to x, at its target. */
@@ -86,31 +89,37 @@ static tj_tensor *losses(const classes *q, double smoothing)
 static tj_tensor *bad_target(const classes *q, tj_tensor *target)
 {
 	const char *site = q->site;
-	tj_tensor *bad = nn_bad(site, q->name, "the target", target);
+	tj_tensor *bad = fn_bad(site, q->name, "the target", target);
 	if (bad) return bad;
-	if (tj_dtype_of(target) != TJ_I32 && tj_dtype_of(target) != TJ_I64) return tj_fail(TJ_ERR_DTYPE, q->name, "classes are i32 or i64", "the target is %s", tj_dtype_name(tj_dtype_of(target)));
+	if (tj_dtype_of(target) != TJ_I32 && tj_dtype_of(target) != TJ_I64)
+		return tj_fail(TJ_ERR_DTYPE, q->name, "classes are i32 or i64", "the target is %s", tj_dtype_name(tj_dtype_of(target)));
 	bool fits = tj_rank(target) == tj_rank(q->x) - 1;
 	for (int i = 0; fits && i < tj_rank(target); i++) fits = tj_dim(target, i) == tj_dim(q->x, i < q->axis ? i : i + 1);
-	return fits ? NULL : tj_fail(TJ_ERR_SHAPE, q->name, "x is [N,C], target [N]; x [N,C,...], target [N,...]; or x [C], target []", "the target has not the shape of x without the axis of the classes");
+	return fits ? NULL
+	            : tj_fail(TJ_ERR_SHAPE, q->name, "x is [N,C], target [N]; x [N,C,...], target [N,...]; or x [C], target []",
+	                      "the target has not the shape of x without the axis of the classes");
 }
 
 /* Sets all fields but log and what belongs to the target. NULL, or poison. */
 static tj_tensor *bad_classes(classes *q, tj_tensor *x, const tj_loss_opts *o)
 {
 	const char *site = q->site;
-	tj_tensor *bad = nn_bad_float(site, q->name, "x", x);
-	if (!bad) bad = nn_bad_reduction(site, q->name, o->reduction);
-	if (!bad && o->reduction == TJ_LOSS_BATCHMEAN) return tj_fail(TJ_ERR_ARG, q->name, "TJ_LOSS_MEAN is the mean over targets", "TJ_LOSS_BATCHMEAN is for kl_div");
+	tj_tensor *bad = fn_bad_float(site, q->name, "x", x);
+	if (!bad) bad = fn_bad_reduction(site, q->name, o->reduction);
+	if (!bad && o->reduction == TJ_LOSS_BATCHMEAN)
+		return tj_fail(TJ_ERR_ARG, q->name, "TJ_LOSS_MEAN is the mean over targets", "TJ_LOSS_BATCHMEAN is for kl_div");
 	if (bad) return bad;
 	if (tj_rank(x) < 1) return tj_fail(TJ_ERR_SHAPE, q->name, "[N,C], [N,C,...] or [C]", "x has no axis of classes");
-	q->x = x = nn_high(site, x);
+	q->x = x = fn_high(site, x);
 	q->axis = tj_rank(x) > 1;
 	q->n = tj_dim(x, q->axis);
 	if (q->n < 1) return tj_fail(TJ_ERR_SHAPE, q->name, "[N,C], [N,C,...] or [C]", "x has no classes");
-	if (o->weight && (bad = nn_bad(site, q->name, "the weight", o->weight))) return bad;
-	if (o->weight && (tj_rank(o->weight) != 1 || tj_dim(o->weight, 0) != q->n)) return tj_fail(TJ_ERR_SHAPE, q->name, "one number for each class", "the weight is not [%lld]", (long long)q->n);
-	if (o->weight) q->weight = along(q, nn_widened(site, o->weight));
-	if (!(o->label_smoothing >= 0 && o->label_smoothing <= 1)) return tj_fail(TJ_ERR_ARG, q->name, "it is a part, from 0 to 1", ".label_smoothing is %g", o->label_smoothing);
+	if (o->weight && (bad = fn_bad(site, q->name, "the weight", o->weight))) return bad;
+	if (o->weight && (tj_rank(o->weight) != 1 || tj_dim(o->weight, 0) != q->n))
+		return tj_fail(TJ_ERR_SHAPE, q->name, "one number for each class", "the weight is not [%lld]", (long long)q->n);
+	if (o->weight) q->weight = along(q, fn_widened(site, o->weight));
+	if (!(o->label_smoothing >= 0 && o->label_smoothing <= 1))
+		return tj_fail(TJ_ERR_ARG, q->name, "it is a part, from 0 to 1", ".label_smoothing is %g", o->label_smoothing);
 	return NULL;
 }
 
@@ -130,7 +139,7 @@ tj_tensor *tj_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, con
 	if (!bad) bad = bad_target(&q, target);
 	if (bad) return bad;
 	if (o.label_smoothing > 0) return tj_fail(TJ_ERR_ARG, q.name, "tj_cross_entropy_loss() smooths", ".label_smoothing is set");
-	q.log = nn_widened(site, x);
+	q.log = fn_widened(site, x);
 	take_target(&q, target, &o);
 	return ended(&q, losses(&q, 0), o.reduction);
 }
@@ -140,10 +149,10 @@ static tj_tensor *of_probabilities(const classes *q, tj_tensor *target, const tj
 {
 	const char *site = q->site;
 	const double smoothing = o->label_smoothing;
-	tj_tensor *t = nn_widened(site, target);
+	tj_tensor *t = fn_widened(site, target);
 	if (smoothing > 0) t = tj_add(tj_mul(t, tj_f(1 - smoothing)), tj_f(smoothing / (double)q->n));
 	tj_tensor *y = tj_mul(q->log, t);
-	return nn_reduced(site, tj_neg(tj_sum(q->weight ? tj_mul(y, q->weight) : y, TJ_AXES(q->axis), false)), o->reduction, q->x);
+	return fn_reduced(site, tj_neg(tj_sum(q->weight ? tj_mul(y, q->weight) : y, TJ_AXES(q->axis), false)), o->reduction, q->x);
 }
 
 tj_tensor *tj_cross_entropy_loss_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts)
@@ -151,15 +160,18 @@ tj_tensor *tj_cross_entropy_loss_at(const char *site, tj_tensor *x, tj_tensor *t
 	NN_OPTIONS(tj_loss_opts, o, opts);
 	classes q = { .site = site, .name = "cross_entropy_loss" };
 	tj_tensor *bad = bad_classes(&q, x, &o);
-	if (!bad) bad = nn_bad(site, q.name, "the target", target);
+	if (!bad) bad = fn_bad(site, q.name, "the target", target);
 	if (bad) return bad;
-	const bool probable = nn_is_float(tj_dtype_of(target));
+	const bool probable = fn_is_float(tj_dtype_of(target));
 	bool fits = tj_rank(target) == tj_rank(x);
 	for (int i = 0; probable && fits && i < tj_rank(x); i++) fits = tj_dim(target, i) == tj_dim(x, i);
-	if (probable && (!fits || o.ignore)) return tj_fail(TJ_ERR_SHAPE, q.name, "i32 or i64: classes; a float: a probability for each class", fits ? ".ignore is for targets that are classes" : "a float target has not the shape of x");
+	if (probable && (!fits || o.ignore))
+		return tj_fail(TJ_ERR_SHAPE, q.name, "i32 or i64: classes; a float: a probability for each class",
+		               fits ? ".ignore is for targets that are classes" : "a float target has not the shape of x");
 	if (!probable && (bad = bad_target(&q, target))) return bad;
-	if (!probable && q.axis && tj_rank(x) == 2 && !o.weight && !o.ignore && !(o.label_smoothing > 0) && o.reduction == TJ_LOSS_MEAN) return tj_cross_entropy(x, target);
-	q.log = tj_log_softmax(nn_widened(site, x), q.axis);
+	if (!probable && q.axis && tj_rank(x) == 2 && !o.weight && !o.ignore && !(o.label_smoothing > 0) && o.reduction == TJ_LOSS_MEAN)
+		return tj_cross_entropy(x, target);
+	q.log = tj_log_softmax(fn_widened(site, x), q.axis);
 	if (probable) return of_probabilities(&q, target, &o);
 	take_target(&q, target, &o);
 	return ended(&q, losses(&q, o.label_smoothing), o.reduction);
@@ -170,46 +182,53 @@ tj_tensor *tj_multi_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *ta
 {
 	NN_OPTIONS(tj_loss_opts, o, opts);
 	classes q = { .site = site, .name = "multi_margin_loss" };
-	tj_tensor *bad = nn_bad(site, q.name, "x", x);
-	if (!bad) bad = nn_bad(site, q.name, "the target", target);
+	tj_tensor *bad = fn_bad(site, q.name, "x", x);
+	if (!bad) bad = fn_bad(site, q.name, "the target", target);
 	if (!bad && !tj_rank(x)) x = tj_reshape(x, TJ_SHAPE(1)); /* one class */
 	if (!bad && tj_rank(x) == 1 && tj_rank(target) == 1) x = tj_unsqueeze(x, 0); /* one example */
 	if (!bad) bad = bad_classes(&q, x, &o);
 	if (!bad) bad = bad_target(&q, target);
 	if (bad) return bad;
 	if (p != 1 && p != 2) return tj_fail(TJ_ERR_ARG, q.name, "the power of each violation: 1 or 2", "p is %d", p);
-	if (tj_rank(x) > 2 || o.ignore || o.label_smoothing > 0) return tj_fail(TJ_ERR_ARG, q.name, "x is [N,C] or [C]", tj_rank(x) > 2 ? "x has axes behind the classes" : ".ignore and .label_smoothing are for cross_entropy_loss");
-	q.log = nn_widened(site, x);
+	if (tj_rank(x) > 2 || o.ignore || o.label_smoothing > 0)
+		return tj_fail(TJ_ERR_ARG, q.name, "x is [N,C] or [C]",
+		               tj_rank(x) > 2 ? "x has axes behind the classes"
+		                              : ".ignore and .label_smoothing are for cross_entropy_loss");
+	q.log = fn_widened(site, x);
 	q.target = target;
-	tj_tensor *right = tj_unsqueeze(tj_add(picked(&q, q.log), checked(&q)), q.axis), *over = tj_relu(tj_add(tj_sub(q.log, right), tj_f(margin)));
+	tj_tensor *right = tj_unsqueeze(tj_add(picked(&q, q.log), checked(&q)), q.axis),
+		  *over = tj_relu(tj_add(tj_sub(q.log, right), tj_f(margin)));
 	if (p == 2) over = tj_square(over);
 	tj_tensor *y = tj_div(tj_sum(tj_where(hit(&q), tj_f(0), over), TJ_AXES(q.axis), false), tj_f((double)q.n));
 	if (q.weight) y = tj_mul(y, picked(&q, q.weight));
-	return nn_reduced(site, y, o.reduction, q.x);
+	return fn_reduced(site, y, o.reduction, q.x);
 }
 
 /* Row by row: the sum over the targets j, up to the first -1, and the classes i that are none, of max(0, 1 - x[j] + x[i]) / C. */
 tj_tensor *tj_multilabel_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r)
 {
 	static const char name[] = "multilabel_margin_loss";
-	tj_tensor *bad = nn_bad_float(site, name, "x", x);
-	if (!bad) bad = nn_bad(site, name, "the target", target);
-	if (!bad) bad = nn_bad_reduction(site, name, r);
+	tj_tensor *bad = fn_bad_float(site, name, "x", x);
+	if (!bad) bad = fn_bad(site, name, "the target", target);
+	if (!bad) bad = fn_bad_reduction(site, name, r);
 	if (bad) return bad;
-	if (tj_dtype_of(target) != TJ_I32 && tj_dtype_of(target) != TJ_I64) return tj_fail(TJ_ERR_DTYPE, name, "classes are i32 or i64", "the target is %s", tj_dtype_name(tj_dtype_of(target)));
+	if (tj_dtype_of(target) != TJ_I32 && tj_dtype_of(target) != TJ_I64)
+		return tj_fail(TJ_ERR_DTYPE, name, "classes are i32 or i64", "the target is %s", tj_dtype_name(tj_dtype_of(target)));
 	if (!tj_rank(x)) x = tj_reshape(x, TJ_SHAPE(1)), target = tj_reshape(target, TJ_SHAPE(-1)); /* one class */
 	bool fits = tj_rank(x) == tj_rank(target) && (tj_rank(x) == 1 || tj_rank(x) == 2) && tj_dim(x, -1) > 0;
 	for (int i = 0; fits && i < tj_rank(x); i++) fits = tj_dim(x, i) == tj_dim(target, i);
-	if (!fits) return tj_fail(TJ_ERR_SHAPE, name, "both are [N,C] or [C]; -1 ends the classes of a row", "x and the target have not the same one or two axes");
+	if (!fits)
+		return tj_fail(TJ_ERR_SHAPE, name, "both are [N,C] or [C]; -1 ends the classes of a row",
+		               "x and the target have not the same one or two axes");
 	const int64_t n = tj_dim(x, -1);
-	x = nn_high(site, x);
-	tj_tensor *wide = nn_widened(site, x), *is = tj_cast(tj_cumprod(tj_ge(target, tj_i(0)), -1), TJ_BOOL), *at = tj_where(is, target, tj_i(0));
+	x = fn_high(site, x);
+	tj_tensor *wide = fn_widened(site, x), *is = tj_cast(tj_cumprod(tj_ge(target, tj_i(0)), -1), TJ_BOOL), *at = tj_where(is, target, tj_i(0));
 	tj_tensor *place = tj_to(tj_arange(TJ_I64, 0, n, 1), tj_device_of(x)), *same = tj_eq(tj_unsqueeze(at, -1), place); /* [..,j,i] */
 	tj_tensor *mine = tj_unsqueeze(tj_any(tj_logical_and(same, tj_unsqueeze(is, -1)), TJ_AXES(-2), false), -2);
 	tj_tensor *over = tj_relu(tj_add(tj_sub(tj_unsqueeze(wide, -2), tj_unsqueeze(tj_gather(wide, -1, at), -1)), tj_f(1)));
 	tj_tensor *counts = tj_logical_and(tj_unsqueeze(is, -1), tj_logical_not(mine));
 	tj_tensor *y = tj_sum(tj_where(counts, over, tj_f(0)), TJ_AXES(-2, -1), false);
-	return nn_reduced(site, tj_div(y, tj_f((double)n)), r, x);
+	return fn_reduced(site, tj_div(y, tj_f((double)n)), r, x);
 }
 
 /* The mean over classes of a binary cross entropy; target: 0 or 1 for each. */
@@ -217,12 +236,14 @@ tj_tensor *tj_multilabel_soft_margin_loss_at(const char *site, tj_tensor *x, tj_
 {
 	NN_OPTIONS(tj_loss_opts, o, opts);
 	const tj_loss_reduction r = o.reduction;
-	if (o.pos_weight) return tj_fail(TJ_ERR_ARG, "multilabel_soft_margin_loss", "it is for binary_cross_entropy_with_logits", ".pos_weight is set");
+	if (o.pos_weight)
+		return tj_fail(TJ_ERR_ARG, "multilabel_soft_margin_loss", "it is for binary_cross_entropy_with_logits",
+		               ".pos_weight is set");
 	o.reduction = TJ_LOSS_NONE;
 	o.size = sizeof o;
-	tj_tensor *bad = nn_bad_reduction(site, "multilabel_soft_margin_loss", r);
+	tj_tensor *bad = fn_bad_reduction(site, "multilabel_soft_margin_loss", r);
 	if (bad) return bad;
 	tj_tensor *y = tj_binary_cross_entropy_with_logits(x, target, &o);
 	if (tj_is_poison(y)) return y;
-	return nn_reduced(site, tj_rank(y) ? tj_mean(y, TJ_AXES(-1), false) : y, r, nn_high(site, x));
+	return fn_reduced(site, tj_rank(y) ? tj_mean(y, TJ_AXES(-1), false) : y, r, fn_high(site, x));
 }

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: MIT */
 /* Pools as they are called in networks: the rows max_pool and avg_pool of ops.def with their lists filled in, and adaptive pools. */
-#include "nn/nn.h"
+#include "functions/functions.h"
 
 enum { AXES = 3 };
 typedef struct window { int64_t list[5 * AXES + 1]; } window;
@@ -8,11 +9,13 @@ static tj_tensor *pool(const char *site, const char *name, int n, bool mean, tj_
 {
 	NN_OPTIONS(tj_pool_opts, o, opts);
 	window w;
-	tj_tensor *bad = nn_bad_spatial(site, name, x, n);
+	tj_tensor *bad = fn_bad_spatial(site, name, x, n);
 	if (bad) return bad;
-	if (nn_entries(kernel, n) != n) return tj_fail_at(site, TJ_ERR_ARG, name, "as in tj_max_pool2d(x, TJ_SHAPE(3, 3), NULL)", "the window needs %d sizes", n);
+	if (fn_entries(kernel, n) != n)
+		return tj_fail_at(site, TJ_ERR_ARG, name, "as in tj_max_pool2d(x, TJ_SHAPE(3, 3), NULL)", "the window needs %d sizes", n);
 	if (o.divisor < 0) return tj_fail_at(site, TJ_ERR_ARG, name, "0 counts the elements", ".divisor is negative");
-	if (!mean && (o.divisor || o.exclude_padding)) return tj_fail_at(site, TJ_ERR_ARG, name, "padding is never the largest", ".divisor and .exclude_padding are for avg_pool");
+	if (!mean && (o.divisor || o.exclude_padding))
+		return tj_fail_at(site, TJ_ERR_ARG, name, "padding is never the largest", ".divisor and .exclude_padding are for avg_pool");
 	for (int i = 0; i < n; i++) {
 		w.list[i] = kernel[i];
 		w.list[n + i] = o.stride[i] ? o.stride[i] : kernel[i];
@@ -20,7 +23,11 @@ static tj_tensor *pool(const char *site, const char *name, int n, bool mean, tj_
 		w.list[3 * n + 2 * i] = w.list[3 * n + 2 * i + 1] = o.padding[i];
 	}
 	w.list[5 * n] = TJ_END_DIM;
-	return mean ? tj_avg_pool_at(site, x, w.list, o.ceil, o.divisor ? o.divisor : o.exclude_padding ? -1 : 0) : tj_max_pool_at(site, x, w.list, o.ceil);
+	return mean ? tj_avg_pool_at(site, x, w.list, o.ceil,
+	                             o.divisor           ? o.divisor
+	                             : o.exclude_padding ? -1
+	                                                 : 0)
+	            : tj_max_pool_at(site, x, w.list, o.ceil);
 }
 
 /* The whole of the last n axes. Of equal largest elements the first one has the gradient. */
@@ -41,8 +48,9 @@ static tj_tensor *of_all(const char *site, bool mean, tj_tensor *x, int n)
 	return tj_reshape_at(site, tj_max_with_indices_at(site, tj_reshape_at(site, x, flat), -1, false, NULL), shape);
 }
 
-/* Part i of an axis goes from i * size / parts, rounded down, to (i + 1) * size / parts, rounded up: so parts may overlap. All are read with the
- * length of the longest, up to their last element; what is read too often does not count. *places, if not NULL: of the shape of x, then of the result. */
+/* Part i of an axis goes from i * size / parts, rounded down, to (i + 1) * size / parts, rounded up: so parts may overlap. All are read
+ * with the length of the longest, up to their last element; what is read too often does not count. *places, if not NULL: of the shape of x,
+ * then of the result. */
 static tj_tensor *in_parts(const char *site, bool mean, tj_tensor *x, int axis, int64_t parts, tj_tensor **places)
 {
 	const int64_t size = tj_dim(x, axis), most = (size + parts - 1) / parts + 1;
@@ -72,7 +80,8 @@ static tj_tensor *in_parts(const char *site, bool mean, tj_tensor *x, int axis, 
 	tj_tensor *counts = tj_reshape_at(site, tj_le_at(site, place, last), behind);
 	behind[1] = ones > 2 ? 1 : TJ_END_DIM;
 	behind[ones - 1] = TJ_END_DIM; /* one for each part */
-	return tj_div_at(site, tj_sum_at(site, tj_where_at(site, counts, all, tj_i(0)), TJ_SHAPE(axis + 1), false), tj_reshape_at(site, tj_sub_at(site, to, from), behind));
+	return tj_div_at(site, tj_sum_at(site, tj_where_at(site, counts, all, tj_i(0)), TJ_SHAPE(axis + 1), false),
+	                 tj_reshape_at(site, tj_sub_at(site, to, from), behind));
 }
 
 /* Whether windows of one size side by side give the sizes. */
@@ -92,13 +101,19 @@ static bool even(tj_tensor *x, int n, tj_dims sizes, window *w)
 
 static tj_tensor *bad_sizes(const char *site, const char *name, int n, tj_tensor *x, tj_dims sizes)
 {
-	tj_tensor *bad = nn_bad_spatial(site, name, x, n);
+	tj_tensor *bad = fn_bad_spatial(site, name, x, n);
 	if (bad) return bad;
-	if (nn_entries(sizes, n) != n) return tj_fail_at(site, TJ_ERR_ARG, name, "as in tj_adaptive_avg_pool2d(x, TJ_SHAPE(7, 7))", "%d sizes of the result are needed", n);
+	if (fn_entries(sizes, n) != n)
+		return tj_fail_at(site, TJ_ERR_ARG, name, "as in tj_adaptive_avg_pool2d(x, TJ_SHAPE(7, 7))",
+		                  "%d sizes of the result are needed", n);
 	const int first = tj_rank(x) - n;
 	for (int i = 0; i < n; i++) {
-		if (sizes[i] < 1) return tj_fail_at(site, TJ_ERR_ARG, name, "1 is the pool of a whole axis", "size %d of the result is %lld", i, (long long)sizes[i]);
-		if (tj_dim(x, first + i) < 1) return tj_fail_at(site, TJ_ERR_SHAPE, name, "there is no result for an empty axis", "axis %d of x has size 0", first + i);
+		if (sizes[i] < 1)
+			return tj_fail_at(site, TJ_ERR_ARG, name, "1 is the pool of a whole axis", "size %d of the result is %lld", i,
+			                  (long long)sizes[i]);
+		if (tj_dim(x, first + i) < 1)
+			return tj_fail_at(site, TJ_ERR_SHAPE, name, "there is no result for an empty axis", "axis %d of x has size 0",
+			                  first + i);
 	}
 	return NULL;
 }
@@ -112,12 +127,15 @@ static tj_tensor *adaptive(const char *site, const char *name, int n, bool mean,
 	const int first = tj_rank(x) - n;
 	for (int i = 0; i < n; i++) one &= sizes[i] == 1;
 	const tj_dtype t = tj_dtype_of(x);
-	if (mean && !nn_is_float(t)) return tj_fail_at(site, TJ_ERR_DTYPE, name, "cast it first: tj_cast(x, TJ_F32)", "a mean of %s is no %s", tj_dtype_name(t), tj_dtype_name(t));
+	if (mean && !fn_is_float(t))
+		return tj_fail_at(site, TJ_ERR_DTYPE, name, "cast it first: tj_cast(x, TJ_F32)", "a mean of %s is no %s", tj_dtype_name(t),
+		                  tj_dtype_name(t));
 	if (one) return of_all(site, mean, x, n);
 	if (even(x, n, sizes, &w)) return mean ? tj_avg_pool_at(site, x, w.list, false, 0) : tj_max_pool_at(site, x, w.list, false);
-	y = mean && nn_is_narrow(t) ? tj_cast_at(site, x, TJ_F32) : x;
+	y = mean && fn_is_narrow(t) ? tj_cast_at(site, x, TJ_F32) : x;
 	for (int k = 0; k < n && !tj_is_poison(y); k++) {
-		const int i = mean ? k : n - 1 - k; /* whole rows are added up faster; but of equal largest elements the first one must be that of the picture, row by row */
+		const int i = mean ? k : n - 1 - k; /* whole rows are added up faster; but of equal largest elements the first one must be
+		                                       that of the picture, row by row */
 		if (tj_dim(y, first + i) != sizes[i]) y = in_parts(site, mean, y, first + i, sizes[i], &none);
 	}
 	return tj_dtype_of(y) == t ? y : tj_cast_at(site, y, t);
@@ -129,33 +147,33 @@ static tj_tensor *adaptive_indices(const char *site, const char *name, int n, tj
 	if (!y && !indices) y = tj_fail_at(site, TJ_ERR_ARG, name, "the address of a variable", "indices is NULL");
 	if (indices) *indices = y;
 	if (y) return y;
-	*indices = nn_places(site, x, n);
+	*indices = fn_places(site, x, n);
 	y = x;
 	for (int i = n - 1, first = tj_rank(x) - n; i >= 0 && !tj_is_poison(y); i--)
 		if (tj_dim(y, first + i) != sizes[i]) y = in_parts(site, false, y, first + i, sizes[i], indices);
 	return y;
 }
 
-#define POOLS(n)                                                                                                                                      \
-	tj_tensor *tj_max_pool##n##d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts)                                     \
-	{                                                                                                                                             \
-		return pool(site, "max_pool" #n "d", n, false, x, kernel, opts);                                                                   \
-	}                                                                                                                                             \
-	tj_tensor *tj_avg_pool##n##d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts)                                     \
-	{                                                                                                                                             \
-		return pool(site, "avg_pool" #n "d", n, true, x, kernel, opts);                                                                    \
-	}                                                                                                                                             \
-	tj_tensor *tj_adaptive_max_pool##n##d_at(const char *site, tj_tensor *x, tj_dims sizes)                                                       \
-	{                                                                                                                                             \
-		return adaptive(site, "adaptive_max_pool" #n "d", n, false, x, sizes);                                                             \
-	}                                                                                                                                             \
-	tj_tensor *tj_adaptive_max_pool##n##d_with_indices_at(const char *site, tj_tensor *x, tj_dims sizes, tj_tensor **indices)                     \
-	{                                                                                                                                             \
-		return adaptive_indices(site, "adaptive_max_pool" #n "d_with_indices", n, x, sizes, indices);                                      \
-	}                                                                                                                                             \
-	tj_tensor *tj_adaptive_avg_pool##n##d_at(const char *site, tj_tensor *x, tj_dims sizes)                                                       \
-	{                                                                                                                                             \
-		return adaptive(site, "adaptive_avg_pool" #n "d", n, true, x, sizes);                                                              \
+#define POOLS(n) \
+	tj_tensor *tj_max_pool##n##d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts) \
+	{ \
+		return pool(site, "max_pool" #n "d", n, false, x, kernel, opts); \
+	} \
+	tj_tensor *tj_avg_pool##n##d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts) \
+	{ \
+		return pool(site, "avg_pool" #n "d", n, true, x, kernel, opts); \
+	} \
+	tj_tensor *tj_adaptive_max_pool##n##d_at(const char *site, tj_tensor *x, tj_dims sizes) \
+	{ \
+		return adaptive(site, "adaptive_max_pool" #n "d", n, false, x, sizes); \
+	} \
+	tj_tensor *tj_adaptive_max_pool##n##d_with_indices_at(const char *site, tj_tensor *x, tj_dims sizes, tj_tensor **indices) \
+	{ \
+		return adaptive_indices(site, "adaptive_max_pool" #n "d_with_indices", n, x, sizes, indices); \
+	} \
+	tj_tensor *tj_adaptive_avg_pool##n##d_at(const char *site, tj_tensor *x, tj_dims sizes) \
+	{ \
+		return adaptive(site, "adaptive_avg_pool" #n "d", n, true, x, sizes); \
 	}
 POOLS(1)
 POOLS(2)

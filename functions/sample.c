@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: MIT */
 /* grid_sample: elements of a picture at places that a tensor gives; affine_grid makes such places. */
-#include "nn/nn.h"
+#include "functions/functions.h"
 
 #include <math.h>
 
@@ -102,7 +103,7 @@ static tj_tensor *cubic(const sampler *q, tj_tensor *const *p)
 		tj_tensor *low = tj_floor(p[i]), *part = tj_sub(p[i], low);
 		for (int k = 0; k < 4; k++) {
 			place[i][k] = padded(q, tj_add(low, tj_f(k - 1)), i);
-			w[i][k] = nn_cubic(site, part, k, -0.75);
+			w[i][k] = fn_cubic(site, part, k, -0.75);
 		}
 	}
 	for (int a = 0; a < 4; a++) {
@@ -121,17 +122,23 @@ static tj_tensor *cubic(const sampler *q, tj_tensor *const *p)
 static tj_tensor *misfit(const char *site, tj_tensor *x, tj_tensor *grid, const tj_grid_sample_opts *o, tj_sampling mode)
 {
 	static const char name[] = "grid_sample";
-	tj_tensor *bad = nn_bad_float(site, name, "x", x);
-	if (!bad) bad = nn_bad_float(site, name, "the grid", grid);
+	tj_tensor *bad = fn_bad_float(site, name, "x", x);
+	if (!bad) bad = fn_bad_float(site, name, "the grid", grid);
 	if (bad) return bad;
 	const int n = tj_rank(x) - 2;
 	if (n < 2 || n > AXES) return tj_fail(TJ_ERR_SHAPE, name, "[N,C,H,W] or [N,C,D,H,W]", "x has %d axes", tj_rank(x));
-	if (tj_rank(grid) != n + 2 || tj_dim(grid, -1) != n || tj_dim(grid, 0) != tj_dim(x, 0)) return tj_fail(TJ_ERR_SHAPE, name, "[N,sizes of the result,axes]: the last axis has a place for W, H (and D)", "the grid does not fit x");
+	if (tj_rank(grid) != n + 2 || tj_dim(grid, -1) != n || tj_dim(grid, 0) != tj_dim(x, 0))
+		return tj_fail(TJ_ERR_SHAPE, name, "[N,sizes of the result,axes]: the last axis has a place for W, H (and D)",
+		               "the grid does not fit x");
 	for (int i = 0; i < n; i++)
 		if (tj_dim(x, 2 + i) < 1) return tj_fail(TJ_ERR_SHAPE, name, "there is nothing to choose from", "axis %d of x is empty", 2 + i);
-	if (mode != TJ_SAMPLE_NEAREST && mode != TJ_SAMPLE_LINEAR && mode != TJ_SAMPLE_CUBIC) return tj_fail(TJ_ERR_ARG, name, "TJ_SAMPLE_LINEAR, TJ_SAMPLE_NEAREST or TJ_SAMPLE_CUBIC", "mode %d is not for this function", (int)mode);
+	if (mode != TJ_SAMPLE_NEAREST && mode != TJ_SAMPLE_LINEAR && mode != TJ_SAMPLE_CUBIC)
+		return tj_fail(TJ_ERR_ARG, name, "TJ_SAMPLE_LINEAR, TJ_SAMPLE_NEAREST or TJ_SAMPLE_CUBIC",
+		               "mode %d is not for this function", (int)mode);
 	if (mode == TJ_SAMPLE_CUBIC && n != 2) return tj_fail(TJ_ERR_ARG, name, "for [N,C,H,W]", "TJ_SAMPLE_CUBIC has two axes");
-	if ((unsigned)o->padding > TJ_PAD_REPLICATE) return tj_fail(TJ_ERR_ARG, name, "TJ_PAD_CONSTANT (zeros), TJ_PAD_REPLICATE or TJ_PAD_REFLECT", "padding %d is not for this function", (int)o->padding);
+	if ((unsigned)o->padding > TJ_PAD_REPLICATE)
+		return tj_fail(TJ_ERR_ARG, name, "TJ_PAD_CONSTANT (zeros), TJ_PAD_REPLICATE or TJ_PAD_REFLECT",
+		               "padding %d is not for this function", (int)o->padding);
 	return NULL;
 }
 
@@ -142,8 +149,13 @@ tj_tensor *tj_grid_sample_at(const char *site, tj_tensor *x, tj_tensor *grid, co
 	tj_tensor *bad = misfit(site, x, grid, &o, mode), *p[AXES], *wide = x;
 	int64_t shape[TJ_MAX_RANK + 1];
 	if (bad) return bad;
-	wide = nn_widened(site, x);
-	sampler q = { .site = site, .n = tj_rank(x) - 2, .points = 1, .padding = o.padding, .align = o.align_corners, .corners = mode == TJ_SAMPLE_LINEAR };
+	wide = fn_widened(site, x);
+	sampler q = { .site = site,
+		      .n = tj_rank(x) - 2,
+		      .points = 1,
+		      .padding = o.padding,
+		      .align = o.align_corners,
+		      .corners = mode == TJ_SAMPLE_LINEAR };
 	shape[0] = tj_dim(x, 0);
 	shape[1] = tj_dim(x, 1);
 	for (int i = 0; i < q.n; i++) {
@@ -153,7 +165,7 @@ tj_tensor *tj_grid_sample_at(const char *site, tj_tensor *x, tj_tensor *grid, co
 	shape[2 + q.n] = TJ_END_DIM;
 	q.flat = tj_reshape(wide, TJ_SHAPE(shape[0], shape[1], tj_numel(x) / (shape[0] * shape[1] > 0 ? shape[0] * shape[1] : 1)));
 	if (shape[0] * shape[1] == 0) return tj_to(tj_zeros(tj_dtype_of(x), shape), tj_device_of(x));
-	tj_tensor *g = tj_reshape(nn_widened(site, grid), TJ_SHAPE(shape[0], q.points, q.n));
+	tj_tensor *g = tj_reshape(fn_widened(site, grid), TJ_SHAPE(shape[0], q.points, q.n));
 	for (int i = 0; i < q.n; i++) p[i] = unnormalised(&q, tj_squeeze(tj_slice(g, 2, q.n - 1 - i, q.n - i, 1), TJ_AXES(2)), i);
 	tj_tensor *y = mode == TJ_SAMPLE_NEAREST ? nearest(&q, p) : mode == TJ_SAMPLE_LINEAR ? linear(&q, p) : cubic(&q, p);
 	y = tj_reshape(y, shape);
@@ -165,27 +177,32 @@ static tj_tensor *middles(const char *site, tj_tensor *like, int64_t n, bool ali
 {
 	tj_tensor *i = tj_cast(tj_to(tj_arange(TJ_I64, 0, n, 1), tj_device_of(like)), tj_dtype_of(like));
 	if (n == 1) return tj_mul(i, tj_f(0));
-	return align ? tj_sub(tj_mul(i, tj_f(2.0 / (double)(n - 1))), tj_f(1)) : tj_sub(tj_div(tj_add(tj_mul(i, tj_f(2)), tj_f(1)), tj_f((double)n)), tj_f(1));
+	return align ? tj_sub(tj_mul(i, tj_f(2.0 / (double)(n - 1))), tj_f(1))
+	             : tj_sub(tj_div(tj_add(tj_mul(i, tj_f(2)), tj_f(1)), tj_f((double)n)), tj_f(1));
 }
 
 tj_tensor *tj_affine_grid_at(const char *site, tj_tensor *theta, tj_dims size, bool align_corners)
 {
 	static const char name[] = "affine_grid";
-	tj_tensor *bad = nn_bad_float(site, name, "theta", theta), *sum;
+	tj_tensor *bad = fn_bad_float(site, name, "theta", theta), *sum;
 	if (bad) return bad;
-	const int n = nn_entries(size, AXES + 2) - 2;
-	if (n < 2 || n > AXES) return tj_fail(TJ_ERR_ARG, name, "those of the result of grid_sample: N, C, H, W or N, C, D, H, W", "size has not 4 or 5 entries");
-	if (tj_rank(theta) != 3 || tj_dim(theta, 0) != size[0] || tj_dim(theta, 1) != n || tj_dim(theta, 2) != n + 1) return tj_fail(TJ_ERR_SHAPE, name, "one matrix for each example", "theta is not [%lld,%d,%d]", (long long)size[0], n, n + 1);
+	const int n = fn_entries(size, AXES + 2) - 2;
+	if (n < 2 || n > AXES)
+		return tj_fail(TJ_ERR_ARG, name, "those of the result of grid_sample: N, C, H, W or N, C, D, H, W",
+		               "size has not 4 or 5 entries");
+	if (tj_rank(theta) != 3 || tj_dim(theta, 0) != size[0] || tj_dim(theta, 1) != n || tj_dim(theta, 2) != n + 1)
+		return tj_fail(TJ_ERR_SHAPE, name, "one matrix for each example", "theta is not [%lld,%d,%d]", (long long)size[0], n,
+		               n + 1);
 	for (int i = 0; i < n; i++)
 		if (size[2 + i] < 1) return tj_fail(TJ_ERR_ARG, name, "sizes are 1 or more", "size %d is %lld", 2 + i, (long long)size[2 + i]);
 	int64_t shape[AXES + 3] = { size[0] };
 	for (int i = 0; i < n; i++) shape[1 + i] = 1;
 	shape[n + 1] = n;
 	shape[n + 2] = TJ_END_DIM;
-	tj_tensor *wide = nn_widened(site, theta);
+	tj_tensor *wide = fn_widened(site, theta);
 	sum = tj_reshape(tj_slice(wide, 2, n, n + 1, 1), shape); /* what is added: [N,1,..,n] */
 	for (int k = 0; k < n; k++) { /* column k is for axis n - 1 - k of the picture */
-		tj_tensor *along = nn_along(site, middles(site, wide, size[2 + n - 1 - k], align_corners), n - k, n + 2);
+		tj_tensor *along = fn_along(site, middles(site, wide, size[2 + n - 1 - k], align_corners), n - k, n + 2);
 		sum = tj_add(sum, tj_mul(tj_reshape(tj_slice(wide, 2, k, k + 1, 1), shape), along));
 	}
 	return tj_is_poison(sum) || tj_dtype_of(sum) == tj_dtype_of(theta) ? sum : tj_cast(sum, tj_dtype_of(theta));

@@ -1,6 +1,7 @@
-/* Attention: softmax(q k' * scale) v. Large matrices of scores are made in blocks of rows, each of which a gradient computes again, so that no more than a block is in
- * memory at a time. A row of the result has the same bits in any block. */
-#include "nn/nn.h"
+/* SPDX-License-Identifier: MIT */
+/* Attention: softmax(q k' * scale) v. Large matrices of scores are made in blocks of rows, each of which a gradient computes again, so that
+ * no more than a block is in memory at a time. A row of the result has the same bits in any block. */
+#include "functions/functions.h"
 
 #include <math.h>
 
@@ -26,7 +27,7 @@ static tj_tensor *regrouped(const attention *a, tj_tensor *x, bool back)
 	const char *site = a->site;
 	int64_t shape[TJ_MAX_RANK + 1];
 	if (a->groups == 1 || tj_is_poison(x)) return x;
-	nn_shape(x, shape);
+	fn_shape(x, shape);
 	const int heads = tj_rank(x) - 3;
 	shape[heads] = back ? shape[heads] * a->groups : shape[heads] / a->groups;
 	shape[heads + 1] = back ? shape[heads + 1] / a->groups : shape[heads + 1] * a->groups;
@@ -61,19 +62,20 @@ static tj_tensor *with_masks(const attention *a, tj_tensor *score, tj_tensor *ma
 	return tj_where(seen, score, none);
 }
 
-/* in: q [..,r,E], k, v, and the mask of these rows. A row without keys is 0, and so is its gradient. f16 and bf16 are rounded once, at the end. */
+/* in: q [..,r,E], k, v, and the mask of these rows. A row without keys is 0, and so is its gradient. f16 and bf16 are rounded once, at the
+ * end. */
 static void block(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const attention *a = self;
 	const char *site = a->site;
-	tj_tensor *dead, *q = regrouped(a, nn_widened(site, in[0]), false);
-	tj_tensor *score = regrouped(a, tj_mul(tj_matmul(q, tj_transpose(nn_widened(site, in[1]), -1, -2)), tj_f(a->scale)), true);
+	tj_tensor *dead, *q = regrouped(a, fn_widened(site, in[0]), false);
+	tj_tensor *score = regrouped(a, tj_mul(tj_matmul(q, tj_transpose(fn_widened(site, in[1]), -1, -2)), tj_f(a->scale)), true);
 	score = with_masks(a, score, a->masked ? in[3] : NULL, &dead);
 	tj_tensor *p = tj_softmax(dead ? tj_where(dead, tj_f(0), score) : score, -1);
 	if (dead) p = tj_where(dead, tj_f(0), p);
 	if (a->o.dropout > 0) p = tj_dropout(p, a->o.dropout, true);
-	tj_tensor *y = regrouped(a, tj_matmul(regrouped(a, p, false), nn_widened(site, in[2])), true);
-	out[0] = nn_is_narrow(tj_dtype_of(in[0])) ? tj_cast(y, tj_dtype_of(in[0])) : y;
+	tj_tensor *y = regrouped(a, tj_matmul(regrouped(a, p, false), fn_widened(site, in[2])), true);
+	out[0] = fn_is_narrow(tj_dtype_of(in[0])) ? tj_cast(y, tj_dtype_of(in[0])) : y;
 }
 
 /* ---- all blocks ---- */
@@ -89,15 +91,17 @@ static int64_t keys_of(const attention *a, int64_t keys, int64_t to)
 	return !a->o.causal || last > keys ? keys : last < 1 ? 1 : last;
 }
 
-/* in: q, keys and values side by side, the mask. A block, and the keys and values again: the next block takes these. So a gradient, which goes the other way, is done
- * with one block before it computes another one again. */
+/* in: q, keys and values side by side, the mask. A block, and the keys and values again: the next block takes these. So a gradient, which
+ * goes the other way, is done with one block before it computes another one again. */
 static void link(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const attention *a = self;
 	const char *site = a->site;
 	const int64_t width = tj_dim(in[0], -1), all = tj_dim(in[1], -1), seen = keys_of(a, tj_dim(in[1], -2), a->first + tj_dim(in[0], -2));
 	tj_tensor *pairs = tj_slice(in[1], -2, 0, seen, 1);
-	block(out + 1, (tj_tensor *const[]){ in[0], tj_slice(pairs, -1, 0, width, 1), tj_slice(pairs, -1, width, all, 1), a->masked ? in[2] : NULL }, self);
+	block(out + 1,
+	      (tj_tensor *const[]){ in[0], tj_slice(pairs, -1, 0, width, 1), tj_slice(pairs, -1, width, all, 1), a->masked ? in[2] : NULL },
+	      self);
 	out[0] = in[1];
 }
 
@@ -128,33 +132,49 @@ static tj_tensor *in_blocks(attention *a, tj_tensor *const *in, int64_t rows, in
 }
 
 /* ---- what may be wrong ---- */
-static bool broadcasts(tj_tensor *x, int axis, int64_t size) { return tj_rank(x) < -axis || tj_dim(x, axis) == 1 || tj_dim(x, axis) == size; }
+static bool broadcasts(tj_tensor *x, int axis, int64_t size)
+{
+	return tj_rank(x) < -axis || tj_dim(x, axis) == 1 || tj_dim(x, axis) == size;
+}
 
 static tj_tensor *misfit(const char *site, const char *name, tj_tensor *const *in, const tj_attention_opts *o)
 {
 	static const char *const what[] = { "q", "k", "v" };
 	tj_tensor *bad = NULL;
 	for (int i = 0; i < 3; i++) {
-		if ((bad = nn_bad(site, name, what[i], in[i]))) return bad;
-		if (!nn_is_float(tj_dtype_of(in[i]))) return tj_fail(TJ_ERR_DTYPE, name, "cast it first: tj_cast(x, TJ_F32)", "%s is %s, no float", what[i], tj_dtype_name(tj_dtype_of(in[i])));
+		if ((bad = fn_bad(site, name, what[i], in[i]))) return bad;
+		if (!fn_is_float(tj_dtype_of(in[i])))
+			return tj_fail(TJ_ERR_DTYPE, name, "cast it first: tj_cast(x, TJ_F32)", "%s is %s, no float", what[i],
+			               tj_dtype_name(tj_dtype_of(in[i])));
 		if (tj_rank(in[i]) < 2) return tj_fail(TJ_ERR_SHAPE, name, "[...,places,width]", "%s has %d axes", what[i], tj_rank(in[i]));
-		if (tj_rank(in[i]) != tj_rank(in[0])) return tj_fail(TJ_ERR_SHAPE, name, "tj_unsqueeze() adds an axis", "%s has %d axes, q has %d", what[i], tj_rank(in[i]), tj_rank(in[0]));
+		if (tj_rank(in[i]) != tj_rank(in[0]))
+			return tj_fail(TJ_ERR_SHAPE, name, "tj_unsqueeze() adds an axis", "%s has %d axes, q has %d", what[i],
+			               tj_rank(in[i]), tj_rank(in[0]));
 	}
-	if (tj_dim(in[0], -1) != tj_dim(in[1], -1)) return tj_fail(TJ_ERR_SHAPE, name, "both are [...,places,width]", "q has width %lld, k %lld", (long long)tj_dim(in[0], -1), (long long)tj_dim(in[1], -1));
-	if (tj_dim(in[1], -2) != tj_dim(in[2], -2)) return tj_fail(TJ_ERR_SHAPE, name, "each key has a value", "there are %lld keys and %lld values", (long long)tj_dim(in[1], -2), (long long)tj_dim(in[2], -2));
-	if (!(o->dropout >= 0 && o->dropout <= 1)) return tj_fail(TJ_ERR_ARG, name, ".dropout is a probability, from 0 to 1", ".dropout is %g", o->dropout);
+	if (tj_dim(in[0], -1) != tj_dim(in[1], -1))
+		return tj_fail(TJ_ERR_SHAPE, name, "both are [...,places,width]", "q has width %lld, k %lld", (long long)tj_dim(in[0], -1),
+		               (long long)tj_dim(in[1], -1));
+	if (tj_dim(in[1], -2) != tj_dim(in[2], -2))
+		return tj_fail(TJ_ERR_SHAPE, name, "each key has a value", "there are %lld keys and %lld values",
+		               (long long)tj_dim(in[1], -2), (long long)tj_dim(in[2], -2));
+	if (!(o->dropout >= 0 && o->dropout <= 1))
+		return tj_fail(TJ_ERR_ARG, name, ".dropout is a probability, from 0 to 1", ".dropout is %g", o->dropout);
 	if (o->causal_offset && !o->causal) return tj_fail(TJ_ERR_ARG, name, "set .causal", ".causal_offset is set without .causal");
 	return NULL;
 }
 
 static tj_tensor *bad_mask(const char *site, const char *name, tj_tensor *mask, tj_tensor *const *in)
 {
-	tj_tensor *bad = nn_bad(site, name, "the mask", mask);
+	tj_tensor *bad = fn_bad(site, name, "the mask", mask);
 	if (bad) return bad;
-	if (tj_dtype_of(mask) != TJ_BOOL && !nn_is_float(tj_dtype_of(mask))) return tj_fail(TJ_ERR_DTYPE, name, "bool: which take part; or a float that is added to the scores", "the mask is %s", tj_dtype_name(tj_dtype_of(mask)));
+	if (tj_dtype_of(mask) != TJ_BOOL && !fn_is_float(tj_dtype_of(mask)))
+		return tj_fail(TJ_ERR_DTYPE, name, "bool: which take part; or a float that is added to the scores", "the mask is %s",
+		               tj_dtype_name(tj_dtype_of(mask)));
 	bool fits = tj_rank(mask) <= tj_rank(in[0]) && broadcasts(mask, -1, tj_dim(in[1], -2)) && broadcasts(mask, -2, tj_dim(in[0], -2));
 	for (int i = -3; fits && -i <= tj_rank(in[0]); i--) fits = broadcasts(mask, i, tj_dim(in[0], i));
-	return fits ? NULL : tj_fail(TJ_ERR_SHAPE, name, "[...,places of q,places of k], or sizes of 1", "the mask does not broadcast to the scores");
+	return fits ? NULL
+	            : tj_fail(TJ_ERR_SHAPE, name, "[...,places of q,places of k], or sizes of 1",
+	                      "the mask does not broadcast to the scores");
 }
 
 /* Heads of q for each head of k and v; 0: the leading axes do not fit. */
@@ -171,7 +191,10 @@ static int64_t groups_of(tj_tensor *const *in)
 
 /* ---- how it is computed ---- */
 /* Bytes of a row of the scores of one head. */
-static int64_t row_bytes(tj_tensor *q, tj_tensor *k) { return tj_dim(k, -2) * (int64_t)tj_dtype_size(nn_is_narrow(tj_dtype_of(q)) ? TJ_F32 : tj_dtype_of(q)); }
+static int64_t row_bytes(tj_tensor *q, tj_tensor *k)
+{
+	return tj_dim(k, -2) * (int64_t)tj_dtype_size(fn_is_narrow(tj_dtype_of(q)) ? TJ_F32 : tj_dtype_of(q));
+}
 
 static int64_t heads_of(tj_tensor *q)
 {
@@ -184,17 +207,23 @@ static tj_attention method_of(const char *site, tj_tensor *q, tj_tensor *k, cons
 {
 	tj_settings s = { .size = sizeof s };
 	const int64_t rows = tj_dim(q, -2), head = rows * row_bytes(q, k);
-	if (tj_get_settings(tj_ctx_current(), &s) == TJ_OK && (s.attention == TJ_ATTENTION_MATH || s.attention == TJ_ATTENTION_FUSED)) return *why = "the settings ask for it", s.attention;
+	if (tj_get_settings(tj_ctx_current(), &s) == TJ_OK && (s.attention == TJ_ATTENTION_MATH || s.attention == TJ_ATTENTION_FUSED))
+		return *why = "the settings ask for it", s.attention;
 	const bool large = rows > 1 && (head > HEAD_BYTES || heads_of(q) * head > 2 * BLOCK_BYTES);
-	if (s.attention == TJ_ATTENTION_LIBRARY) *why = large ? "no library computes attention; the scores are large" : "no library computes attention; the scores are small";
-	else *why = large ? "the scores take more than 8 MiB, or more than 1 MiB for a head" : "the scores take at most 8 MiB, and 1 MiB for a head";
+	if (s.attention == TJ_ATTENTION_LIBRARY)
+		*why = large ? "no library computes attention; the scores are large"
+		             : "no library computes attention; the scores are small";
+	else
+		*why = large ? "the scores take more than 8 MiB, or more than 1 MiB for a head"
+		             : "the scores take at most 8 MiB, and 1 MiB for a head";
 	return large ? TJ_ATTENTION_FUSED : TJ_ATTENTION_MATH;
 }
 
 /* The rows of q of a block: all of them, or at most half. */
 static int64_t block_rows(tj_attention method, tj_tensor *q, tj_tensor *k)
 {
-	const int64_t rows = tj_dim(q, -2), row = row_bytes(q, k), all = heads_of(q) * row, parts = rows * row > HEAD_BYTES ? 4 : 2, most = (rows + parts - 1) / parts;
+	const int64_t rows = tj_dim(q, -2), row = row_bytes(q, k), all = heads_of(q) * row, parts = rows * row > HEAD_BYTES ? 4 : 2,
+		      most = (rows + parts - 1) / parts;
 	if (method == TJ_ATTENTION_MATH || rows < 2) return rows;
 	const int64_t fit = all ? BLOCK_BYTES / all : rows, each = fit < LEAST_ROWS ? LEAST_ROWS : fit;
 	return each < most ? each : most;
@@ -218,7 +247,11 @@ tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj
 	if (bad) return bad;
 	const int64_t groups = groups_of(in), rows = tj_dim(q, -2), width = tj_dim(q, -1), keys = tj_dim(k, -2);
 	o.causal_offset = o.causal_offset < -rows ? -rows : o.causal_offset > keys ? keys : o.causal_offset; /* further on nothing changes */
-	if (!groups) return tj_fail(TJ_ERR_SHAPE, name, "all have the same leading axes; heads of q, the axis before the last two, may be a multiple of those of k and v", "the leading axes of q, k and v do not fit");
+	if (!groups)
+		return tj_fail(
+			TJ_ERR_SHAPE, name,
+			"all have the same leading axes; heads of q, the axis before the last two, may be a multiple of those of k and v",
+			"the leading axes of q, k and v do not fit");
 	attention a = { site, o, o.mask != NULL, 0, groups, o.scale != 0 ? o.scale : width ? 1 / sqrt((double)width) : 1 };
 	const int64_t each = block_rows(method_of(site, q, k, &(const char *){ NULL }), q, k);
 	if (each < rows) return in_blocks(&a, in, rows, each);

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: MIT */
 /* einsum: sums of products in Einstein's notation.
  *
  *   "bij,bjk->bik"  =>  each operand: repeated labels are diagonals, labels that nothing else has are summed
  *                       pairs of operands, in the order of the path: a product of matrices, or an elementwise product and its sum
  *                       the last operand: its axes in the order of the result
  */
-#include "nn/nn.h"
+#include "functions/functions.h"
 
 #include <stdio.h>
 
@@ -35,7 +36,8 @@ static uint64_t bit(int label) { return (uint64_t)1 << label; }
 /* ---- the equation ---- */
 static tj_tensor *wrong(const char *site, const char *equation, const char *what, int k)
 {
-	return tj_fail(TJ_ERR_ARG, "einsum", "as in tj_einsum(\"bij,bjk->bik\", TJ_LIST(a, b), NULL)", "%s, operand %d: \"%s\"", what, k, equation);
+	return tj_fail(TJ_ERR_ARG, "einsum", "as in tj_einsum(\"bij,bjk->bik\", TJ_LIST(a, b), NULL)", "%s, operand %d: \"%s\"", what, k,
+	               equation);
 }
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -63,7 +65,8 @@ static tj_tensor *put_label(sum *e, int k, int i, int label, const char *equatio
 	const int64_t n = tj_dim(e->t[k].x, i), had = e->size[label];
 	if (n != had && n != 1 && had != 1) {
 		const char text[] = { e->name[label] ? e->name[label] : '.', 0 };
-		return tj_fail(TJ_ERR_SHAPE, "einsum", "an axis has one size in all operands, or 1", "label %s is %lld, and %lld in operand %d: \"%s\"", text, (long long)had, (long long)n, k, equation);
+		return tj_fail(TJ_ERR_SHAPE, "einsum", "an axis has one size in all operands, or 1",
+		               "label %s is %lld, and %lld in operand %d: \"%s\"", text, (long long)had, (long long)n, k, equation);
 	}
 	if (n != 1) e->size[label] = n;
 	e->seen[label]++;
@@ -86,7 +89,9 @@ static tj_tensor *read_term(sum *e, int k, const char **at, const char *equation
 	term *t = &e->t[k];
 	t->n = tj_rank(t->x);
 	if (dots > 1) return wrong(site, equation, "one ellipsis for an operand", k);
-	if (dots ? letters > t->n : letters != t->n) return tj_fail(TJ_ERR_SHAPE, "einsum", "one letter for each axis; \"...\" stands for the others", "operand %d has %d axes, and %d labels: \"%s\"", k, t->n, letters, equation);
+	if (dots ? letters > t->n : letters != t->n)
+		return tj_fail(TJ_ERR_SHAPE, "einsum", "one letter for each axis; \"...\" stands for the others",
+		               "operand %d has %d axes, and %d labels: \"%s\"", k, t->n, letters, equation);
 	for (p = *at; *p && *p != ',' && *p != '-' && !bad; p++) {
 		if (*p == '.') {
 			p += 2;
@@ -109,7 +114,9 @@ static tj_tensor *read_term(sum *e, int k, const char **at, const char *equation
 static tj_tensor *put_out(sum *e, int label, const char *equation)
 {
 	const char *site = e->site;
-	if (label < 0 || e->keep & bit(label)) return wrong(site, equation, label < 0 ? "no operand has a label of the result" : "a label of the result is there twice", e->n);
+	if (label < 0 || e->keep & bit(label))
+		return wrong(site, equation, label < 0 ? "no operand has a label of the result" : "a label of the result is there twice",
+		             e->n);
 	if (e->nout == TJ_MAX_RANK) return wrong(site, equation, "the result has more than 16 axes", e->n);
 	e->out[e->nout++] = (uint8_t)label;
 	e->keep |= bit(label);
@@ -149,10 +156,15 @@ static tj_tensor *read_equation(sum *e, const char *site, const char *equation, 
 {
 	tj_tensor *bad = NULL;
 	const char *p = equation;
-	*e = (sum){ .site = site, .n = nn_listed(list, OPERANDS) };
-	if (!equation || !e->n || e->n > OPERANDS) return wrong(site, equation ? equation : "", !equation ? "the equation is NULL" : e->n ? "there are more than 32 operands" : "there is no operand", 0);
+	*e = (sum){ .site = site, .n = fn_listed(list, OPERANDS) };
+	if (!equation || !e->n || e->n > OPERANDS)
+		return wrong(site, equation ? equation : "",
+		             !equation ? "the equation is NULL"
+		             : e->n    ? "there are more than 32 operands"
+		                       : "there is no operand",
+		             0);
 	for (int k = 0; k < e->n; k++) {
-		if ((bad = nn_bad(site, "einsum", "an operand", list[k]))) return bad;
+		if ((bad = fn_bad(site, "einsum", "an operand", list[k]))) return bad;
 		e->t[k].x = list[k];
 		if (k && *p++ != ',') return wrong(site, equation, "there are fewer labels than operands", k);
 		if ((bad = read_term(e, k, &p, equation))) return bad;
@@ -178,7 +190,10 @@ static void drop(term *t, int axis)
 }
 
 /* tj_sum() makes i64 of integers; a sum of bool is whether any is true. */
-static tj_tensor *summed(const char *site, tj_tensor *x, tj_dims axes) { return tj_is_poison(x) || nn_is_float(tj_dtype_of(x)) ? tj_sum(x, axes, false) : tj_cast(tj_sum(x, axes, false), tj_dtype_of(x)); }
+static tj_tensor *summed(const char *site, tj_tensor *x, tj_dims axes)
+{
+	return tj_is_poison(x) || fn_is_float(tj_dtype_of(x)) ? tj_sum(x, axes, false) : tj_cast(tj_sum(x, axes, false), tj_dtype_of(x));
+}
 
 /* Sums over the labels that are not needed. */
 static void reduce(const sum *e, term *t, uint64_t needed)
@@ -222,16 +237,16 @@ static tj_tensor *arranged(const sum *e, const term *t, int n, const uint8_t *or
 {
 	const char *site = e->site;
 	int64_t axes[TJ_MAX_RANK + 1];
-	nn_dims s = { 0 };
+	fn_dims s = { 0 };
 	int m = 0;
 	for (int i = 0; i < n; i++) {
 		const int a = axis_of(t, order[i]);
 		if (a >= 0) axes[m++] = a;
-		if (a >= 0 || all) nn_shape_add(&s, a < 0 ? 1 : tj_dim(t->x, a));
+		if (a >= 0 || all) fn_shape_add(&s, a < 0 ? 1 : tj_dim(t->x, a));
 	}
 	axes[m] = TJ_END_DIM;
 	tj_tensor *x = tj_permute(t->x, axes);
-	return m == s.n ? x : nn_reshape(site, x, &s);
+	return m == s.n ? x : fn_reshape(site, x, &s);
 }
 
 /* ---- a pair ---- */
@@ -264,12 +279,12 @@ static tj_tensor *matrix(const sum *e, const term *t, const labels *batch, const
 static void finish(const sum *e, term *t, tj_tensor *x, const labels *l)
 {
 	const char *site = e->site;
-	nn_dims s = { 0 };
+	fn_dims s = { 0 };
 	t->n = l->n < TJ_MAX_RANK ? l->n : TJ_MAX_RANK;
 	t->set = 0;
-	for (int i = 0; i < l->n; i++) nn_shape_add(&s, e->size[l->v[i]]);
+	for (int i = 0; i < l->n; i++) fn_shape_add(&s, e->size[l->v[i]]);
 	for (int i = 0; i < t->n; i++) t->label[i] = l->v[i], t->set |= bit(l->v[i]);
-	t->x = nn_reshape(site, x, &s);
+	t->x = fn_reshape(site, x, &s);
 }
 
 /* a and b as one. Labels that only one of them has, and nothing else needs, are summed before. */
@@ -280,7 +295,8 @@ static term joined(const sum *e, term a, term b, uint64_t needed)
 	reduce(e, &a, needed | b.set);
 	reduce(e, &b, needed | a.set);
 	const uint64_t both = a.set & b.set, inner = both & ~needed;
-	const labels batch = chosen(e, &a, both & needed), rows = chosen(e, &a, a.set & ~both), columns = chosen(e, &b, b.set & ~both), depth = chosen(e, &a, inner);
+	const labels batch = chosen(e, &a, both & needed), rows = chosen(e, &a, a.set & ~both), columns = chosen(e, &b, b.set & ~both),
+		     depth = chosen(e, &a, inner);
 	labels all = batch;
 	add(&all, &rows);
 	add(&all, &columns);
@@ -294,7 +310,10 @@ static term joined(const sum *e, term a, term b, uint64_t needed)
 	int64_t axes[LABELS + 1];
 	for (int i = kept; i < all.n; i++) axes[i - kept] = i;
 	axes[all.n - kept] = TJ_END_DIM;
-	if (all.n > TJ_MAX_RANK) return y.x = tj_fail(TJ_ERR_LIMIT, "einsum", "multiply fewer operands at once", "a product has %d axes, at most %d are possible", all.n, TJ_MAX_RANK), y;
+	if (all.n > TJ_MAX_RANK)
+		return y.x = tj_fail(TJ_ERR_LIMIT, "einsum", "multiply fewer operands at once",
+		                     "a product has %d axes, at most %d are possible", all.n, TJ_MAX_RANK),
+		       y;
 	tj_tensor *x = tj_mul(arranged(e, &a, all.n, all.v, true), arranged(e, &b, all.n, all.v, true));
 	if (inner) x = summed(site, x, axes);
 	all.n = kept;
@@ -380,8 +399,11 @@ static tj_tensor *find_path(const sum *e, const tj_einsum_opts *opts, step *path
 	const char *site = e->site;
 	NN_OPTIONS(tj_einsum_opts, o, opts);
 	const tj_path how = o.path;
-	if ((unsigned)how > TJ_PATH_IN_ORDER) return tj_fail(TJ_ERR_ARG, "einsum", "TJ_PATH_AUTO, _GREEDY, _OPTIMAL or _IN_ORDER", "no such path: %d", (int)how);
-	if (how == TJ_PATH_OPTIMAL && e->n > MOST_OPTIMAL) return tj_fail(TJ_ERR_LIMIT, "einsum", "TJ_PATH_GREEDY", "the best path of %d operands is not searched, of %d at most", e->n, MOST_OPTIMAL);
+	if ((unsigned)how > TJ_PATH_IN_ORDER)
+		return tj_fail(TJ_ERR_ARG, "einsum", "TJ_PATH_AUTO, _GREEDY, _OPTIMAL or _IN_ORDER", "no such path: %d", (int)how);
+	if (how == TJ_PATH_OPTIMAL && e->n > MOST_OPTIMAL)
+		return tj_fail(TJ_ERR_LIMIT, "einsum", "TJ_PATH_GREEDY", "the best path of %d operands is not searched, of %d at most",
+		               e->n, MOST_OPTIMAL);
 	if (how == TJ_PATH_IN_ORDER)
 		for (int i = 1; i < e->n; i++) path[i - 1] = (step){ 0, i };
 	else if (how == TJ_PATH_OPTIMAL || (how == TJ_PATH_AUTO && e->n <= AUTO_OPTIMAL)) best_path(e, path);

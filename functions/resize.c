@@ -1,6 +1,7 @@
-/* interpolate: pictures of another size, axis by axis. Each element of the result is a sum of a few elements of x along the axis, whose places and weights the
- * kernel computes from the index. */
-#include "nn/nn.h"
+/* SPDX-License-Identifier: MIT */
+/* interpolate: pictures of another size, axis by axis. Each element of the result is a sum of a few elements of x along the axis, whose
+ * places and weights the kernel computes from the index. */
+#include "functions/functions.h"
 
 #include <math.h>
 
@@ -42,7 +43,7 @@ static tj_tensor *taken(const resize *q, tj_tensor *x, tj_tensor *place, tj_tens
 {
 	const char *site = q->site;
 	tj_tensor *y = tj_index_select(x, q->axis, index_of(q, place));
-	return weight ? tj_mul(y, nn_along(site, tj_cast(weight, tj_dtype_of(x)), q->axis, tj_rank(x))) : y;
+	return weight ? tj_mul(y, fn_along(site, tj_cast(weight, tj_dtype_of(x)), q->axis, tj_rank(x))) : y;
 }
 
 /* Without a scale that was given, integers alone decide. */
@@ -59,13 +60,17 @@ static tj_tensor *nearest(const resize *q, tj_tensor *x)
 static tj_tensor *linear(const resize *q, tj_tensor *x)
 {
 	const char *site = q->site;
-	tj_tensor *s = tj_maximum(source(q, x), tj_f(0)), *low = tj_minimum(tj_floor(s), tj_f((double)(q->in - 1))), *part = tj_minimum(tj_sub(s, low), tj_f(1));
+	tj_tensor *s = tj_maximum(source(q, x), tj_f(0)), *low = tj_minimum(tj_floor(s), tj_f((double)(q->in - 1))),
+		  *part = tj_minimum(tj_sub(s, low), tj_f(1));
 	return tj_add(taken(q, x, low, tj_sub(tj_f(1), part)), taken(q, x, tj_add(low, tj_f(1)), part));
 }
 
-tj_tensor *nn_cubic(const char *site, tj_tensor *part, int k, double a)
+tj_tensor *fn_cubic(const char *site, tj_tensor *part, int k, double a)
 {
-	tj_tensor *d = k == 1 ? part : k == 2 ? tj_sub(tj_f(1), part) : k == 0 ? tj_add(part, tj_f(1)) : tj_sub(tj_f(2), part); /* the distance, 0 to 2 */
+	tj_tensor *d = k == 1   ? part
+	               : k == 2 ? tj_sub(tj_f(1), part)
+	               : k == 0 ? tj_add(part, tj_f(1))
+	                        : tj_sub(tj_f(2), part); /* the distance, 0 to 2 */
 	if (k == 1 || k == 2) return tj_add(tj_mul(tj_mul(tj_sub(tj_mul(d, tj_f(a + 2)), tj_f(a + 3)), d), d), tj_f(1));
 	return tj_sub(tj_mul(tj_add(tj_mul(tj_sub(tj_mul(d, tj_f(a)), tj_f(5 * a)), d), tj_f(8 * a)), d), tj_f(4 * a));
 }
@@ -75,7 +80,7 @@ static tj_tensor *cubic(const resize *q, tj_tensor *x)
 	const char *site = q->site;
 	tj_tensor *s = source(q, x), *low = tj_floor(s), *part = tj_sub(s, low), *y = NULL;
 	for (int k = 0; k < 4; k++) {
-		tj_tensor *one = taken(q, x, tj_add(low, tj_f(k - 1)), nn_cubic(site, part, k, -0.75));
+		tj_tensor *one = taken(q, x, tj_add(low, tj_f(k - 1)), fn_cubic(site, part, k, -0.75));
 		y = y ? tj_add(y, one) : one;
 	}
 	return y;
@@ -101,11 +106,13 @@ static tj_tensor *wide_filter(const resize *q, tj_tensor *x)
 	int64_t shape[TJ_MAX_RANK + 2];
 	const int rank = tj_rank(x);
 	tj_tensor *middle = tj_mul(tj_add(numbers(q, x), tj_f(0.5)), tj_f(q->step)), *k = tj_to(tj_arange(TJ_F64, 0, most, 1), tj_device_of(x));
-	tj_tensor *from = tj_maximum(tj_trunc(tj_add(tj_sub(middle, tj_f(support)), tj_f(0.5))), tj_f(0)), *to = tj_minimum(tj_trunc(tj_add(middle, tj_f(support + 0.5))), tj_f((double)q->in));
-	tj_tensor *place = tj_add(tj_unsqueeze(from, 1), k), *d = tj_abs(tj_mul(tj_add(tj_sub(place, tj_unsqueeze(middle, 1)), tj_f(0.5)), tj_f(1 / stretch)));
+	tj_tensor *from = tj_maximum(tj_trunc(tj_add(tj_sub(middle, tj_f(support)), tj_f(0.5))), tj_f(0)),
+		  *to = tj_minimum(tj_trunc(tj_add(middle, tj_f(support + 0.5))), tj_f((double)q->in));
+	tj_tensor *place = tj_add(tj_unsqueeze(from, 1), k),
+		  *d = tj_abs(tj_mul(tj_add(tj_sub(place, tj_unsqueeze(middle, 1)), tj_f(0.5)), tj_f(1 / stretch)));
 	tj_tensor *counts = tj_lt(place, tj_unsqueeze(to, 1)), *w = tj_where(counts, filtered(q, d), tj_f(0)); /* [out,most] */
 	w = tj_div(w, tj_sum(w, TJ_AXES(1), true));
-	nn_shape(x, shape);
+	fn_shape(x, shape);
 	for (int i = rank; i > q->axis; i--) shape[i] = shape[i - 1];
 	shape[q->axis] = q->out;
 	shape[q->axis + 1] = most;
@@ -130,28 +137,38 @@ static tj_tensor *along_axis(const resize *q, tj_tensor *x)
 static tj_tensor *misfit(const char *site, tj_tensor *x, tj_dims size, const tj_interpolate_opts *o, tj_sampling mode)
 {
 	static const char name[] = "interpolate";
-	tj_tensor *bad = nn_bad(site, name, "x", x);
+	tj_tensor *bad = fn_bad(site, name, "x", x);
 	if (bad) return bad;
 	const int n = tj_rank(x) - 2;
 	const bool nearby = mode == TJ_SAMPLE_NEAREST || mode == TJ_SAMPLE_NEAREST_EXACT;
 	if (n < 1 || n > AXES) return tj_fail(TJ_ERR_SHAPE, name, "[N,C,W], [N,C,H,W] or [N,C,D,H,W]", "x has %d axes", tj_rank(x));
 	if ((unsigned)mode > TJ_SAMPLE_AREA) return tj_fail(TJ_ERR_ARG, name, "TJ_SAMPLE_LINEAR, for example", "there is no mode %d", (int)mode);
-	if (!nearby && !nn_is_float(tj_dtype_of(x))) return tj_fail(TJ_ERR_DTYPE, name, "cast it first, or take TJ_SAMPLE_NEAREST", "x is %s, no float", tj_dtype_name(tj_dtype_of(x)));
-	if (o->align_corners && (nearby || mode == TJ_SAMPLE_AREA)) return tj_fail(TJ_ERR_ARG, name, "it is for TJ_SAMPLE_LINEAR and TJ_SAMPLE_CUBIC", ".align_corners is set");
-	if (o->antialias && (nearby || mode == TJ_SAMPLE_AREA)) return tj_fail(TJ_ERR_ARG, name, "it is for TJ_SAMPLE_LINEAR and TJ_SAMPLE_CUBIC", ".antialias is set");
-	if (size && nn_entries(size, n) != n) return tj_fail(TJ_ERR_ARG, name, "one for each axis behind the channels", "%d sizes of the result are needed", n);
+	if (!nearby && !fn_is_float(tj_dtype_of(x)))
+		return tj_fail(TJ_ERR_DTYPE, name, "cast it first, or take TJ_SAMPLE_NEAREST", "x is %s, no float",
+		               tj_dtype_name(tj_dtype_of(x)));
+	if (o->align_corners && (nearby || mode == TJ_SAMPLE_AREA))
+		return tj_fail(TJ_ERR_ARG, name, "it is for TJ_SAMPLE_LINEAR and TJ_SAMPLE_CUBIC", ".align_corners is set");
+	if (o->antialias && (nearby || mode == TJ_SAMPLE_AREA))
+		return tj_fail(TJ_ERR_ARG, name, "it is for TJ_SAMPLE_LINEAR and TJ_SAMPLE_CUBIC", ".antialias is set");
+	if (size && fn_entries(size, n) != n)
+		return tj_fail(TJ_ERR_ARG, name, "one for each axis behind the channels", "%d sizes of the result are needed", n);
 	for (int i = 0; i < n; i++) {
 		if (size && o->scale[i] != 0) return tj_fail(TJ_ERR_ARG, name, "give one of them", "size and .scale are both set");
-		if (!size && !(o->scale[i] > 0 && o->scale[i] < 1e9)) return tj_fail(TJ_ERR_ARG, name, "give the size of the result, or .scale for each axis", "the scale of axis %d is %g", 2 + i, o->scale[i]);
+		if (!size && !(o->scale[i] > 0 && o->scale[i] < 1e9))
+			return tj_fail(TJ_ERR_ARG, name, "give the size of the result, or .scale for each axis",
+			               "the scale of axis %d is %g", 2 + i, o->scale[i]);
 		if (tj_dim(x, 2 + i) < 1) return tj_fail(TJ_ERR_SHAPE, name, "there is nothing to choose from", "axis %d of x is empty", 2 + i);
-		if ((size ? size[i] : (int64_t)floor((double)tj_dim(x, 2 + i) * o->scale[i])) < 1) return tj_fail(TJ_ERR_ARG, name, "sizes are 1 or more", "axis %d of the result would be empty", 2 + i);
+		if ((size ? size[i] : (int64_t)floor((double)tj_dim(x, 2 + i) * o->scale[i])) < 1)
+			return tj_fail(TJ_ERR_ARG, name, "sizes are 1 or more", "axis %d of the result would be empty", 2 + i);
 	}
 	return NULL;
 }
 
 static tj_tensor *by_area(const char *site, tj_tensor *x, tj_dims size)
 {
-	return tj_rank(x) == 3 ? tj_adaptive_avg_pool1d(x, size) : tj_rank(x) == 4 ? tj_adaptive_avg_pool2d(x, size) : tj_adaptive_avg_pool3d(x, size);
+	return tj_rank(x) == 3   ? tj_adaptive_avg_pool1d(x, size)
+	       : tj_rank(x) == 4 ? tj_adaptive_avg_pool2d(x, size)
+	                         : tj_adaptive_avg_pool3d(x, size);
 }
 
 tj_tensor *tj_interpolate_at(const char *site, tj_tensor *x, tj_dims size, const tj_interpolate_opts *opts)
@@ -165,9 +182,16 @@ tj_tensor *tj_interpolate_at(const char *site, tj_tensor *x, tj_dims size, const
 	for (int i = 0; i < n; i++) to[i] = size ? size[i] : (int64_t)floor((double)tj_dim(x, 2 + i) * o.scale[i]);
 	to[n] = TJ_END_DIM;
 	if (mode == TJ_SAMPLE_AREA) return by_area(site, x, to);
-	tj_tensor *y = nn_widened(site, x);
+	tj_tensor *y = fn_widened(site, x);
 	for (int i = n - 1; i >= 0 && !tj_is_poison(y); i--) {
-		resize q = { .site = site, .mode = mode, .align = o.align_corners, .antialias = o.antialias, .axis = 2 + i, .in = tj_dim(x, 2 + i), .out = to[i], .exact = size != NULL };
+		resize q = { .site = site,
+			     .mode = mode,
+			     .align = o.align_corners,
+			     .antialias = o.antialias,
+			     .axis = 2 + i,
+			     .in = tj_dim(x, 2 + i),
+			     .out = to[i],
+			     .exact = size != NULL };
 		q.step = q.align ? q.out > 1 ? (double)(q.in - 1) / (double)(q.out - 1) : 0 : size ? (double)q.in / (double)q.out : 1 / o.scale[i];
 		y = along_axis(&q, y);
 	}

@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: MIT */
 /* Convolution as it is called in networks: the rows conv and conv_transpose of ops.def with their lists filled in. */
-#include "nn/nn.h"
+#include "functions/functions.h"
 
 enum { AXES = 3 };
 
@@ -71,19 +72,25 @@ static tj_tensor *with_bias(const char *site, tj_tensor *y, tj_tensor *bias, int
 }
 
 /* What is wrong with the operands, reported: poison. NULL: nothing. */
-static tj_tensor *misfit(const char *site, const char *name, int n, bool transposed, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, int64_t groups)
+static tj_tensor *misfit(const char *site, const char *name, int n, bool transposed, tj_tensor *x, tj_tensor *weight, tj_tensor *bias,
+                         int64_t groups)
 {
-	tj_tensor *bad = nn_bad_spatial(site, name, x, n);
-	if (!bad) bad = nn_bad(site, name, "the weight", weight);
-	if (!bad && bias) bad = nn_bad(site, name, "the bias", bias);
+	tj_tensor *bad = fn_bad_spatial(site, name, x, n);
+	if (!bad) bad = fn_bad(site, name, "the weight", weight);
+	if (!bad && bias) bad = fn_bad(site, name, "the bias", bias);
 	if (bad) return bad;
-	if (tj_rank(weight) != n + 2) return tj_fail_at(site, TJ_ERR_SHAPE, name, transposed ? "[C,O / groups,...]" : "[O,C / groups,...]", "the weight has %d axes, %d are needed", tj_rank(weight), n + 2);
+	if (tj_rank(weight) != n + 2)
+		return tj_fail_at(site, TJ_ERR_SHAPE, name, transposed ? "[C,O / groups,...]" : "[O,C / groups,...]",
+		                  "the weight has %d axes, %d are needed", tj_rank(weight), n + 2);
 	const int64_t out = transposed ? tj_dim(weight, 1) * groups : tj_dim(weight, 0);
-	if (bias && (tj_rank(bias) != 1 || tj_dim(bias, 0) != out)) return tj_fail_at(site, TJ_ERR_SHAPE, name, "one number for each channel of the result", "the bias is not [%lld]", (long long)out);
+	if (bias && (tj_rank(bias) != 1 || tj_dim(bias, 0) != out))
+		return tj_fail_at(site, TJ_ERR_SHAPE, name, "one number for each channel of the result", "the bias is not [%lld]",
+		                  (long long)out);
 	return NULL;
 }
 
-static tj_tensor *without_bias(const char *site, int n, bool transposed, tj_tensor *x, tj_tensor *weight, int64_t groups, const tj_conv_opts *o)
+static tj_tensor *without_bias(const char *site, int n, bool transposed, tj_tensor *x, tj_tensor *weight, int64_t groups,
+                               const tj_conv_opts *o)
 {
 	window w = conv_window(o, n, !o->same);
 	if (o->same) pad_to_same(&w, n, weight);
@@ -91,7 +98,8 @@ static tj_tensor *without_bias(const char *site, int n, bool transposed, tj_tens
 	return transposed ? tj_conv_transpose_at(site, x, weight, groups, w.list) : tj_conv_at(site, x, weight, groups, w.list);
 }
 
-static tj_tensor *conv(const char *site, const char *name, int n, bool transposed, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts)
+static tj_tensor *conv(const char *site, const char *name, int n, bool transposed, tj_tensor *x, tj_tensor *weight, tj_tensor *bias,
+                       const tj_conv_opts *opts)
 {
 	NN_OPTIONS(tj_conv_opts, o, opts);
 	const char *hint = NULL, *wrong = mistake(&o, n, transposed, &hint);
@@ -100,21 +108,22 @@ static tj_tensor *conv(const char *site, const char *name, int n, bool transpose
 	tj_tensor *y = misfit(site, name, n, transposed, x, weight, bias, groups);
 	if (y) return y;
 	const tj_dtype t = tj_dtype_of(x);
-	const bool wide = bias && nn_is_narrow(t) && tj_dtype_of(weight) == t; /* so that product and bias are rounded together, once */
+	const bool wide = bias && fn_is_narrow(t) && tj_dtype_of(weight) == t; /* so that product and bias are rounded together, once */
 	if (wide) x = tj_cast_at(site, x, TJ_F32), weight = tj_cast_at(site, weight, TJ_F32);
-	y = without_bias(site, n, transposed, nn_batched(site, x, n), weight, groups, &o);
+	y = without_bias(site, n, transposed, fn_batched(site, x, n), weight, groups, &o);
 	if (bias && !tj_is_poison(y)) y = with_bias(site, y, bias, n);
-	return nn_as_was(site, wide ? tj_cast_at(site, y, t) : y, x, n);
+	return fn_as_was(site, wide ? tj_cast_at(site, y, t) : y, x, n);
 }
 
-#define CONV(n)                                                                                                                                       \
-	tj_tensor *tj_conv##n##d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts)                     \
-	{                                                                                                                                             \
-		return conv(site, "conv" #n "d", n, false, x, weight, bias, opts);                                                                 \
-	}                                                                                                                                             \
-	tj_tensor *tj_conv_transpose##n##d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts)           \
-	{                                                                                                                                             \
-		return conv(site, "conv_transpose" #n "d", n, true, x, weight, bias, opts);                                                        \
+#define CONV(n) \
+	tj_tensor *tj_conv##n##d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts) \
+	{ \
+		return conv(site, "conv" #n "d", n, false, x, weight, bias, opts); \
+	} \
+	tj_tensor *tj_conv_transpose##n##d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, \
+	                                      const tj_conv_opts *opts) \
+	{ \
+		return conv(site, "conv_transpose" #n "d", n, true, x, weight, bias, opts); \
 	}
 CONV(1)
 CONV(2)

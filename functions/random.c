@@ -1,6 +1,7 @@
-/* Random numbers of other distributions, dropout, and tensors like others. All are made of uniform and normal numbers, each of which depends on the key, the
- * ordinal of the op and the index of its element alone. */
-#include "nn/nn.h"
+/* SPDX-License-Identifier: MIT */
+/* Random numbers of other distributions, dropout, and tensors like others. All are made of uniform and normal numbers, each of which
+ * depends on the key, the ordinal of the op and the index of its element alone. */
+#include "functions/functions.h"
 
 #include <math.h>
 
@@ -16,11 +17,13 @@ static bool is_probability(double p) { return p >= 0 && p <= 1; }
 /* x without a training, or poison after an error; else NULL. */
 static tj_tensor *undropped(const char *site, const char *name, tj_tensor *x, double p, bool training)
 {
-	tj_tensor *bad = nn_bad(site, name, "x", x);
+	tj_tensor *bad = fn_bad(site, name, "x", x);
 	if (bad) return bad;
 	if (!is_probability(p)) return tj_fail(TJ_ERR_ARG, name, "p is the probability to be dropped, from 0 to 1", "p is %g", p);
 	if (!training) return x;
-	return nn_is_float(tj_dtype_of(x)) ? NULL : tj_fail(TJ_ERR_DTYPE, name, "cast it first: tj_cast(x, TJ_F32)", "x is %s, no float", tj_dtype_name(tj_dtype_of(x)));
+	return fn_is_float(tj_dtype_of(x)) ? NULL
+	                                   : tj_fail(TJ_ERR_DTYPE, name, "cast it first: tj_cast(x, TJ_F32)", "x is %s, no float",
+	                                             tj_dtype_name(tj_dtype_of(x)));
 }
 
 /* The mask has a size of 1 where x drops whole slices. p is a number of the run: it is in no trace. */
@@ -36,35 +39,53 @@ static tj_tensor *dropout(const char *site, const char *name, int way, tj_tensor
 {
 	int64_t shape[TJ_MAX_RANK + 1];
 	tj_tensor *y = undropped(site, name, x, p, training);
-	return y ? y : drop(site, way, x, p, nn_shape(x, shape));
+	return y ? y : drop(site, way, x, p, fn_shape(x, shape));
 }
 
-tj_tensor *tj_dropout_at(const char *site, tj_tensor *x, double p, bool training) { return dropout(site, "dropout", SCALE, x, p, training); }
-tj_tensor *tj_alpha_dropout_at(const char *site, tj_tensor *x, double p, bool training) { return dropout(site, "alpha_dropout", ALPHA, x, p, training); }
+tj_tensor *tj_dropout_at(const char *site, tj_tensor *x, double p, bool training)
+{
+	return dropout(site, "dropout", SCALE, x, p, training);
+}
+tj_tensor *tj_alpha_dropout_at(const char *site, tj_tensor *x, double p, bool training)
+{
+	return dropout(site, "alpha_dropout", ALPHA, x, p, training);
+}
 
 /* n: axes behind the channels; 0: all but the first two. */
 static tj_tensor *channels(const char *site, const char *name, int way, int n, tj_tensor *x, double p, bool training)
 {
 	int64_t shape[TJ_MAX_RANK + 1];
 	tj_tensor *y = undropped(site, name, x, p, training);
-	if (!y && n) y = nn_bad_spatial(site, name, x, n);
+	if (!y && n) y = fn_bad_spatial(site, name, x, n);
 	if (y) return y;
 	const int rank = tj_rank(x), kept = n ? rank - n : 2;
 	if (rank < 2) return tj_fail(TJ_ERR_SHAPE, name, "axes of examples and channels come first: [N,C,...]", "x has %d axes", rank);
-	nn_shape(x, shape);
+	fn_shape(x, shape);
 	for (int i = kept; i < rank; i++) shape[i] = 1;
 	return drop(site, way, x, p, shape);
 }
 
-tj_tensor *tj_dropout1d_at(const char *site, tj_tensor *x, double p, bool training) { return channels(site, "dropout1d", SCALE, 1, x, p, training); }
-tj_tensor *tj_dropout2d_at(const char *site, tj_tensor *x, double p, bool training) { return channels(site, "dropout2d", SCALE, 2, x, p, training); }
-tj_tensor *tj_dropout3d_at(const char *site, tj_tensor *x, double p, bool training) { return channels(site, "dropout3d", SCALE, 3, x, p, training); }
-tj_tensor *tj_feature_alpha_dropout_at(const char *site, tj_tensor *x, double p, bool training) { return channels(site, "feature_alpha_dropout", ALPHA, 0, x, p, training); }
+tj_tensor *tj_dropout1d_at(const char *site, tj_tensor *x, double p, bool training)
+{
+	return channels(site, "dropout1d", SCALE, 1, x, p, training);
+}
+tj_tensor *tj_dropout2d_at(const char *site, tj_tensor *x, double p, bool training)
+{
+	return channels(site, "dropout2d", SCALE, 2, x, p, training);
+}
+tj_tensor *tj_dropout3d_at(const char *site, tj_tensor *x, double p, bool training)
+{
+	return channels(site, "dropout3d", SCALE, 3, x, p, training);
+}
+tj_tensor *tj_feature_alpha_dropout_at(const char *site, tj_tensor *x, double p, bool training)
+{
+	return channels(site, "feature_alpha_dropout", ALPHA, 0, x, p, training);
+}
 
 /* ---- distributions ---- */
 static tj_tensor *no_float(const char *site, const char *name, tj_dtype t)
 {
-	return nn_is_float(t) ? NULL : tj_fail(TJ_ERR_DTYPE, name, "TJ_F32, for example", "%s is no float", tj_dtype_name(t));
+	return fn_is_float(t) ? NULL : tj_fail(TJ_ERR_DTYPE, name, "TJ_F32, for example", "%s is no float", tj_dtype_name(t));
 }
 
 /* Narrow floats are computed in f32 and rounded once. */
@@ -73,26 +94,37 @@ static tj_tensor *rounded(const char *site, tj_tensor *y, tj_dtype t) { return t
 tj_tensor *tj_bernoulli_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *p)
 {
 	int64_t own[TJ_MAX_RANK + 1];
-	tj_tensor *bad = nn_bad(site, "bernoulli", "p", p);
+	tj_tensor *bad = fn_bad(site, "bernoulli", "p", p);
 	if (bad) return bad;
-	tj_tensor *u = tj_to(tj_uniform(wide(tj_dtype_of(p)), shape ? shape : nn_shape(p, own)), tj_device_of(p));
+	tj_tensor *u = tj_to(tj_uniform(wide(tj_dtype_of(p)), shape ? shape : fn_shape(p, own)), tj_device_of(p));
 	return tj_cast(tj_lt(u, tj_rank(p) && shape ? tj_expand(p, shape) : p), dtype);
 }
 
 /* Whether a dtype has all integers from least to most; floats round. */
 static bool holds(tj_dtype t, int64_t least, int64_t most)
 {
-	static const struct { int64_t least, most; } range[] = { [TJ_BOOL] = { 0, 1 }, [TJ_U8] = { 0, UINT8_MAX }, [TJ_I8] = { INT8_MIN, INT8_MAX }, [TJ_I16] = { INT16_MIN, INT16_MAX },
-	                                                         [TJ_I32] = { INT32_MIN, INT32_MAX }, [TJ_I64] = { INT64_MIN, INT64_MAX } };
-	return nn_is_float(t) || (least >= range[t].least && most <= range[t].most);
+	static const struct {
+		int64_t least, most;
+	} range[] = { [TJ_BOOL] = { 0, 1 },
+		      [TJ_U8] = { 0, UINT8_MAX },
+		      [TJ_I8] = { INT8_MIN, INT8_MAX },
+		      [TJ_I16] = { INT16_MIN, INT16_MAX },
+		      [TJ_I32] = { INT32_MIN, INT32_MAX },
+		      [TJ_I64] = { INT64_MIN, INT64_MAX } };
+	return fn_is_float(t) || (least >= range[t].least && most <= range[t].most);
 }
 
 tj_tensor *tj_randint_at(const char *site, tj_dtype dtype, tj_dims shape, int64_t low, int64_t high)
 {
 	if ((unsigned)dtype >= TJ_DTYPE_COUNT) return tj_fail(TJ_ERR_DTYPE, "randint", "TJ_I64, for example", "%d is not a dtype", (int)dtype);
-	if (low >= high) return tj_fail(TJ_ERR_ARG, "randint", "high itself is never drawn", "there is no integer from %lld to below %lld", (long long)low, (long long)high);
-	if (low < -MOST_WHOLE || high > MOST_WHOLE) return tj_fail(TJ_ERR_LIMIT, "randint", "add larger numbers afterwards", "low and high are at most 2^51 from 0");
-	if (!holds(dtype, low, high - 1)) return tj_fail(TJ_ERR_ARG, "randint", "choose a wider dtype", "%s does not hold all of %lld to %lld", tj_dtype_name(dtype), (long long)low, (long long)high - 1);
+	if (low >= high)
+		return tj_fail(TJ_ERR_ARG, "randint", "high itself is never drawn", "there is no integer from %lld to below %lld",
+		               (long long)low, (long long)high);
+	if (low < -MOST_WHOLE || high > MOST_WHOLE)
+		return tj_fail(TJ_ERR_LIMIT, "randint", "add larger numbers afterwards", "low and high are at most 2^51 from 0");
+	if (!holds(dtype, low, high - 1))
+		return tj_fail(TJ_ERR_ARG, "randint", "choose a wider dtype", "%s does not hold all of %lld to %lld", tj_dtype_name(dtype),
+		               (long long)low, (long long)high - 1);
 	tj_tensor *u = tj_uniform(TJ_F64, shape); /* 53 bits: the product is below high - low after it is rounded */
 	return rounded(site, tj_add(tj_cast(tj_mul(u, tj_f((double)(high - low))), TJ_I64), tj_i(low)), dtype);
 }
@@ -117,8 +149,8 @@ tj_tensor *tj_exponential_at(const char *site, tj_dtype dtype, tj_dims shape, do
 tj_tensor *tj_random_normal_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *mean, tj_tensor *std)
 {
 	tj_tensor *bad = no_float(site, "random_normal", dtype);
-	if (!bad) bad = nn_bad(site, "random_normal", "mean", mean);
-	if (!bad) bad = nn_bad(site, "random_normal", "std", std);
+	if (!bad) bad = fn_bad(site, "random_normal", "mean", mean);
+	if (!bad) bad = fn_bad(site, "random_normal", "std", std);
 	if (bad) return bad;
 	tj_tensor *z = tj_normal(wide(dtype), shape);
 	tj_tensor *y = tj_mul(z, tj_rank(std) ? tj_expand(std, shape) : std);
@@ -128,10 +160,11 @@ tj_tensor *tj_random_normal_at(const char *site, tj_dtype dtype, tj_dims shape, 
 tj_tensor *tj_random_uniform_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *low, tj_tensor *high)
 {
 	tj_tensor *bad = no_float(site, "random_uniform", dtype);
-	if (!bad) bad = nn_bad(site, "random_uniform", "low", low);
-	if (!bad) bad = nn_bad(site, "random_uniform", "high", high);
+	if (!bad) bad = fn_bad(site, "random_uniform", "low", low);
+	if (!bad) bad = fn_bad(site, "random_uniform", "high", high);
 	if (bad) return bad;
-	tj_tensor *u = tj_uniform(wide(dtype), shape), *from = tj_rank(low) ? tj_expand(low, shape) : low, *to = tj_rank(high) ? tj_expand(high, shape) : high;
+	tj_tensor *u = tj_uniform(wide(dtype), shape), *from = tj_rank(low) ? tj_expand(low, shape) : low,
+		  *to = tj_rank(high) ? tj_expand(high, shape) : high;
 	return rounded(site, tj_add(tj_mul(u, tj_sub(to, from)), from), dtype);
 }
 
@@ -139,7 +172,9 @@ tj_tensor *tj_random_uniform_at(const char *site, tj_dtype dtype, tj_dims shape,
 tj_tensor *tj_geometric_at(const char *site, tj_dtype dtype, tj_dims shape, double p)
 {
 	static const char name[] = "geometric";
-	if ((unsigned)dtype >= TJ_DTYPE_COUNT || dtype == TJ_BOOL) return tj_fail(TJ_ERR_DTYPE, name, "TJ_I64, for example", "%s", dtype == TJ_BOOL ? "a bool counts no trials" : "no such dtype");
+	if ((unsigned)dtype >= TJ_DTYPE_COUNT || dtype == TJ_BOOL)
+		return tj_fail(TJ_ERR_DTYPE, name, "TJ_I64, for example", "%s",
+		               dtype == TJ_BOOL ? "a bool counts no trials" : "no such dtype");
 	if (!(p > 0 && p <= 1)) return tj_fail(TJ_ERR_ARG, name, "the probability of a success, above 0, at most 1", "p is %g", p);
 	const tj_dtype t = dtype == TJ_I64 || dtype == TJ_I32 ? TJ_F64 : wide(dtype);
 	tj_tensor *trials = tj_add(tj_floor(tj_div(waited(site, t, shape), tj_f(-log1p(-p)))), tj_f(1));
@@ -170,18 +205,18 @@ tj_tensor *tj_gumbel_softmax_at(const char *site, tj_tensor *logits, double tau,
 	static const char name[] = "gumbel_softmax";
 	int64_t shape[TJ_MAX_RANK + 1];
 	int a;
-	tj_tensor *bad = nn_bad_float(site, name, "the logits", logits);
-	if (!bad) bad = nn_bad_axis(site, name, logits, axis, &a);
+	tj_tensor *bad = fn_bad_float(site, name, "the logits", logits);
+	if (!bad) bad = fn_bad_axis(site, name, logits, axis, &a);
 	if (bad) return bad;
 	if (!(tau > 0)) return tj_fail(TJ_ERR_ARG, name, "the temperature, above 0; the lower, the nearer to one-hot", "tau is %g", tau);
 	const tj_dtype t = tj_dtype_of(logits);
-	tj_tensor *time = tj_to(waited(site, wide(t), nn_shape(logits, shape)), tj_device_of(logits));
+	tj_tensor *time = tj_to(waited(site, wide(t), fn_shape(logits, shape)), tj_device_of(logits));
 	tj_tensor *noise = tj_neg(tj_log(tj_maximum(time, tj_f(t == TJ_F64 ? 0x1p-54 : 0x1p-25))));
-	tj_tensor *y = tj_softmax(tj_div(tj_add(nn_widened(site, logits), noise), tj_f(tau)), a);
+	tj_tensor *y = tj_softmax(tj_div(tj_add(fn_widened(site, logits), noise), tj_f(tau)), a);
 	if (hard) {
-		nn_dims s = nn_shape_ones(tj_rank(y));
+		fn_dims s = fn_shape_ones(tj_rank(y));
 		if (s.n) s.dim[a] = tj_dim(y, a);
-		tj_tensor *place = nn_reshape(site, nn_arange(site, y, tj_rank(y) ? tj_dim(y, a) : 1), &s), *one = tj_eq(place, tj_argmax(y, a, true));
+		tj_tensor *place = fn_reshape(site, fn_arange(site, y, tj_rank(y) ? tj_dim(y, a) : 1), &s), *one = tj_eq(place, tj_argmax(y, a, true));
 		y = tj_add(tj_cast(one, tj_dtype_of(y)), tj_sub(y, tj_stop_gradient(y)));
 	}
 	return rounded(site, y, t);
@@ -190,11 +225,13 @@ tj_tensor *tj_gumbel_softmax_at(const char *site, tj_tensor *logits, double tau,
 tj_tensor *tj_rrelu_at(const char *site, tj_tensor *x, double low, double high, bool training)
 {
 	int64_t shape[TJ_MAX_RANK + 1];
-	tj_tensor *bad = nn_bad_float(site, "rrelu", "x", x);
+	tj_tensor *bad = fn_bad_float(site, "rrelu", "x", x);
 	if (bad) return bad;
-	if (!(low <= high) || isinf(low) || isinf(high)) return tj_fail(TJ_ERR_ARG, "rrelu", "1.0 / 8 and 1.0 / 3 are usual", "slopes from %g to %g", low, high);
+	if (!(low <= high) || isinf(low) || isinf(high))
+		return tj_fail(TJ_ERR_ARG, "rrelu", "1.0 / 8 and 1.0 / 3 are usual", "slopes from %g to %g", low, high);
 	if (!training) return tj_leaky_relu(x, (low + high) / 2);
-	tj_tensor *u = tj_to(tj_uniform(wide(tj_dtype_of(x)), nn_shape(x, shape)), tj_device_of(x)), *slope = tj_add(tj_mul(u, tj_f(high - low)), tj_f(low));
+	tj_tensor *u = tj_to(tj_uniform(wide(tj_dtype_of(x)), fn_shape(x, shape)), tj_device_of(x)),
+		  *slope = tj_add(tj_mul(u, tj_f(high - low)), tj_f(low));
 	return tj_where(tj_gt(x, tj_i(0)), x, rounded(site, tj_mul(x, slope), tj_dtype_of(x)));
 }
 
@@ -211,7 +248,7 @@ static tj_tensor *with_replacement(const char *site, tj_tensor *p, tj_dims shape
 static tj_tensor *without_replacement(const char *site, tj_tensor *p, int64_t n)
 {
 	int64_t shape[TJ_MAX_RANK + 1];
-	tj_tensor *first, *time = tj_to(waited(site, TJ_F64, nn_shape(p, shape)), tj_device_of(p));
+	tj_tensor *first, *time = tj_to(waited(site, TJ_F64, fn_shape(p, shape)), tj_device_of(p));
 	tj_topk(tj_div(p, tj_maximum(time, tj_f(0x1p-60))), n, -1, true, &first);
 	return first;
 }
@@ -219,8 +256,10 @@ static tj_tensor *without_replacement(const char *site, tj_tensor *p, int64_t n)
 /* p; a fault, that of an index out of range, if a row has a weight below 0 or one that is not finite, or weights that are all 0. */
 static tj_tensor *right_weights(const char *site, tj_tensor *p)
 {
-	tj_tensor *each = tj_all(tj_logical_and(tj_ge(p, tj_f(0)), tj_isfinite(p)), TJ_AXES(-1), false), *some = tj_any(tj_gt(p, tj_f(0)), TJ_AXES(-1), false);
-	tj_tensor *right = tj_all(tj_logical_and(each, some), TJ_ALL, false), *zero = tj_to(tj_full(TJ_F64, TJ_SHAPE(1), tj_f(0)), tj_device_of(p));
+	tj_tensor *each = tj_all(tj_logical_and(tj_ge(p, tj_f(0)), tj_isfinite(p)), TJ_AXES(-1), false),
+		  *some = tj_any(tj_gt(p, tj_f(0)), TJ_AXES(-1), false);
+	tj_tensor *right = tj_all(tj_logical_and(each, some), TJ_ALL, false),
+		  *zero = tj_to(tj_full(TJ_F64, TJ_SHAPE(1), tj_f(0)), tj_device_of(p));
 	return tj_add(p, tj_index_select(zero, 0, tj_where(right, tj_i(0), tj_i(1))));
 }
 
@@ -228,16 +267,21 @@ tj_tensor *tj_multinomial_at(const char *site, tj_tensor *p, int64_t n, bool rep
 {
 	static const char name[] = "multinomial";
 	int64_t shape[TJ_MAX_RANK + 1];
-	tj_tensor *bad = nn_bad(site, name, "p", p);
+	tj_tensor *bad = fn_bad(site, name, "p", p);
 	if (bad) return bad;
 	const int rank = tj_rank(p);
-	if (!nn_is_float(tj_dtype_of(p))) return tj_fail(TJ_ERR_DTYPE, name, "cast it first: tj_cast(p, TJ_F32)", "p is %s, no float", tj_dtype_name(tj_dtype_of(p)));
-	if (rank < 1 || tj_dim(p, -1) < 1) return tj_fail(TJ_ERR_SHAPE, name, "the last axis has a weight for each outcome", rank ? "p has no outcomes" : "p has no axis");
+	if (!fn_is_float(tj_dtype_of(p)))
+		return tj_fail(TJ_ERR_DTYPE, name, "cast it first: tj_cast(p, TJ_F32)", "p is %s, no float", tj_dtype_name(tj_dtype_of(p)));
+	if (rank < 1 || tj_dim(p, -1) < 1)
+		return tj_fail(TJ_ERR_SHAPE, name, "the last axis has a weight for each outcome",
+		               rank ? "p has no outcomes" : "p has no axis");
 	if (n < 1) return tj_fail(TJ_ERR_ARG, name, "the number of outcomes to draw", "n is %lld", (long long)n);
-	if (!replacement && n > tj_dim(p, -1)) return tj_fail(TJ_ERR_ARG, name, "set replacement", "%lld of %lld outcomes cannot be drawn without replacement", (long long)n, (long long)tj_dim(p, -1));
+	if (!replacement && n > tj_dim(p, -1))
+		return tj_fail(TJ_ERR_ARG, name, "set replacement", "%lld of %lld outcomes cannot be drawn without replacement",
+		               (long long)n, (long long)tj_dim(p, -1));
 	p = right_weights(site, tj_cast(p, TJ_F64));
 	if (!replacement) return without_replacement(site, p, n);
-	nn_shape(p, shape);
+	fn_shape(p, shape);
 	shape[rank - 1] = n;
 	return with_replacement(site, p, shape);
 }
@@ -246,18 +290,18 @@ tj_tensor *tj_multinomial_at(const char *site, tj_tensor *p, int64_t n, bool rep
 tj_tensor *tj_full_like_at(const char *site, tj_tensor *x, tj_tensor *value)
 {
 	int64_t shape[TJ_MAX_RANK + 1];
-	tj_tensor *bad = nn_bad(site, "full_like", "x", x);
-	return bad ? bad : tj_to(tj_full(tj_dtype_of(x), nn_shape(x, shape), value), tj_device_of(x));
+	tj_tensor *bad = fn_bad(site, "full_like", "x", x);
+	return bad ? bad : tj_to(tj_full(tj_dtype_of(x), fn_shape(x, shape), value), tj_device_of(x));
 }
 
 static tj_tensor *random_like(const char *site, const char *name, bool normal, tj_tensor *x)
 {
 	int64_t shape[TJ_MAX_RANK + 1];
-	tj_tensor *bad = nn_bad(site, name, "x", x);
+	tj_tensor *bad = fn_bad(site, name, "x", x);
 	if (bad) return bad;
 	const tj_dtype t = tj_dtype_of(x);
 	if ((bad = no_float(site, name, t))) return bad;
-	nn_shape(x, shape);
+	fn_shape(x, shape);
 	return tj_to(normal ? tj_normal(t, shape) : tj_uniform(t, shape), tj_device_of(x));
 }
 

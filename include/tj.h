@@ -58,7 +58,17 @@
 extern "C" {
 #endif
 
+/* The version of this header. A release with another major version has another soname: libtj.so.<major>. */
+#define TJ_VERSION_MAJOR 0
+#define TJ_VERSION_MINOR 1
+#define TJ_VERSION_PATCH 0
 #define TJ_VERSION "0.1.0"
+#define TJ_VERSION_NUMBER (TJ_VERSION_MAJOR * 1000000 + TJ_VERSION_MINOR * 1000 + TJ_VERSION_PATCH) /* 0.1.0 is 1000 */
+/* That of the library that the program has loaded, as TJ_VERSION and as TJ_VERSION_NUMBER. Any thread may ask, at any time; the string is never
+ * NULL and never freed. */
+TJ_API const char *tj_version(void);
+TJ_API int tj_version_number(void);
+
 #define TJ_MAX_RANK 16
 
 /* ---- dtypes -------------------------------------------------------------------------------------- */
@@ -178,19 +188,19 @@ TJ_API tj_tensor *tj_fail_at(const char *site, tj_status code, const char *op, c
  * of 8 is an error; nothing beyond the struct is read. Of a struct that a function fills, 0 is an error, too: nothing beyond the
  * program's struct is written. */
 #define TJ_END_DIM INT64_MIN
-#define TJ_END ((tj_tensor *)(uintptr_t)8) /* reserved handle; never a tensor */
 
 typedef const int64_t *tj_dims;          /* sizes or axes, up to TJ_END_DIM */
 typedef tj_tensor *const *tj_list;       /* tensors, up to TJ_END */
-#define TJ_END_VAR ((tj_tensor **)(uintptr_t)8)
 typedef tj_tensor **const *tj_vars;      /* addresses of variables that hold tensors, up to TJ_END_VAR; NULL: none */
 TJ_API extern const int64_t tj_no_dims[1];
 TJ_API extern tj_tensor *const tj_no_tensors[1];
-#define TJ_0D tj_no_dims                 /* the shape of a 0-d tensor; no axes */
-#define TJ_ALL ((tj_dims)0)              /* all axes */
-#define TJ_NONE tj_no_tensors            /* the empty list */
+#define TJ_0D tj_no_dims      /* the shape of a 0-d tensor; no axes */
+#define TJ_NONE tj_no_tensors /* the empty list */
 
-#ifndef __cplusplus
+#ifndef __cplusplus /* in C++: at the end of this file */
+#define TJ_ALL ((tj_dims)0)                     /* all axes */
+#define TJ_END ((tj_tensor *)(uintptr_t)8)      /* reserved handle; never a tensor */
+#define TJ_END_VAR ((tj_tensor **)(uintptr_t)8)
 #define TJ_SHAPE(...) ((const int64_t[]){ __VA_ARGS__, TJ_END_DIM })
 #define TJ_AXES(...) ((const int64_t[]){ __VA_ARGS__, TJ_END_DIM })
 #define TJ_LIST(...) ((tj_tensor *const[]){ __VA_ARGS__, TJ_END })
@@ -2642,7 +2652,17 @@ TJ_API tj_tensor *tj_affine_grid_at(const char *site, tj_tensor *theta, tj_dims 
 #ifdef __cplusplus
 } /* extern "C" */
 
-/* C++17: the lists are temporaries that live to the end of the full expression. There is no TJ_OPTS: set options field by field. */
+/* C++11 and later. What differs from C:
+ *   The list macros make temporaries, which live to the end of the full expression. A list with a name is an `auto`, not a tj_dims or tj_list:
+ *     auto shape = TJ_SHAPE(2, 3);
+ *   They may be empty: TJ_SHAPE() is like TJ_0D. Tensors that are not there are nullptr, not NULL.
+ *   There is no TJ_OPTS, which names fields. Set them one by one: tj_compile_opts o = {}; o.size = sizeof o; o.nin = 1; f = tj_compile(c, body, self, &o);
+ *   There are no compound literals: the data of tj_from_data() and its like is an array with a name.
+ *   TJ_EACH() is for int64_t a[3] = TJ_EACH(2), not for a field.
+ *   A dtype, mode or other enum is no int: static_cast<tj_dtype>(i). */
+#define TJ_ALL (static_cast<tj_dims>(nullptr))
+#define TJ_END (reinterpret_cast<tj_tensor *>(static_cast<uintptr_t>(8)))
+#define TJ_END_VAR (reinterpret_cast<tj_tensor **>(static_cast<uintptr_t>(8)))
 namespace tj {
 template <unsigned N> struct dims {
 	int64_t v[N + 1];

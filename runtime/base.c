@@ -88,6 +88,9 @@ const char *rt_dtype_advice(const char *s, size_t n)
 #undef X
 }
 
+const char *tj_version(void) { return TJ_VERSION; }
+int tj_version_number(void) { return TJ_VERSION_NUMBER; }
+
 const char *tj_strerror(tj_status s)
 {
 	static const char *const text[TJ_STATUS_COUNT] = {

@@ -64,8 +64,8 @@ extern "C" {
 #define TJ_VERSION_PATCH 0
 #define TJ_VERSION "0.1.0"
 #define TJ_VERSION_NUMBER (TJ_VERSION_MAJOR * 1000000 + TJ_VERSION_MINOR * 1000 + TJ_VERSION_PATCH) /* 0.1.0 is 1000 */
-/* That of the library that the program has loaded, as TJ_VERSION and as TJ_VERSION_NUMBER. Any thread may ask, at any time; the string is never
- * NULL and never freed. */
+/* That of the library that the program has loaded, as TJ_VERSION and as TJ_VERSION_NUMBER. Any thread may ask, at any time; the string is
+ * never NULL and never freed. */
 TJ_API const char *tj_version(void);
 TJ_API int tj_version_number(void);
 
@@ -92,7 +92,8 @@ typedef struct tj_bf16 { uint16_t bits; } tj_bf16;
 	X(F32,  "f32",  float,    FLOAT)    \
 	X(F64,  "f64",  double,   FLOAT)
 
-/* What tj_pad() puts at the ends of an axis: a value; the elements beside the end, mirrored; the element at the end; those of the other end. */
+/* What tj_pad() puts at the ends of an axis: a value; the elements beside the end, mirrored; the element at the end; those of the other
+ * end. */
 typedef enum tj_pad_mode { TJ_PAD_CONSTANT, TJ_PAD_REFLECT, TJ_PAD_REPLICATE, TJ_PAD_CIRCULAR } tj_pad_mode;
 
 typedef enum tj_dtype {
@@ -167,15 +168,17 @@ typedef struct tj_error {
 TJ_API const char *tj_strerror(tj_status status);
 TJ_API tj_status tj_check(tj_ctx *c);              /* the first error since the last check, and forgets it */
 TJ_API const tj_error *tj_last_error(tj_ctx *c);   /* the error that the last tj_check() returned, or NULL */
-TJ_API void tj_perror(tj_ctx *c, FILE *f);         /* prints the error that tj_check() would return, else that one: site: op: message, then the hint */
+/* prints the error that tj_check() would return, else that one: site: op: message, then the hint */
+TJ_API void tj_perror(tj_ctx *c, FILE *f);
 
 /* The caller's file:line. A macro over each function that may fail passes it. */
 #define TJ_STR_(x) #x
 #define TJ_STR(x) TJ_STR_(x)
 #define TJ_SITE __FILE__ ":" TJ_STR(__LINE__)
 
-/* An error of a function of your own, reported like that of an op: the current context keeps it, if it is the first one, and a call whose body runs
- * fails. Returns poison, for your function to return. code: not TJ_OK. site and op live as long as the context. hint: how to avoid it, or NULL. */
+/* An error of a function of your own, reported like that of an op: the current context keeps it, if it is the first one, and a call whose
+ * body runs fails. Returns poison, for your function to return. code: not TJ_OK. site and op live as long as the context. hint: how to
+ * avoid it, or NULL. */
 TJ_API tj_tensor *tj_fail_at(const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) TJ_PRINTF(5, 6);
 #define tj_fail(code, op, hint, ... /* fmt, ... */) tj_fail_at(TJ_SITE, code, op, hint, __VA_ARGS__)
 
@@ -223,9 +226,10 @@ typedef struct tj_open_opts {
 	const char *dump;      /* like TJ_DUMP: a folder; each compile makes a numbered folder in it: graph, fusion, kernels, code, plan */
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it and compares. Also compares with the evaluator:
 	                        * the first values of each plan and of each op outside of functions. 0: never */
-	const char *device;    /* like TJ_DEVICE: the device of new tensors; default "cpu". If there is none of that name, a warning says why, and it is the CPU */
-	bool profile;          /* like TJ_PROFILE=1: measure each step; TJ_DUMP_PLAN shows the times. On a GPU by events: calls then wait for each kernel.
-	                        * NVIDIA's profilers get a range (NVTX) for each function and step */
+	const char *device;    /* like TJ_DEVICE: the device of new tensors; default "cpu". If there is none of that name, a warning says why, and
+	                        * it is the CPU */
+	bool profile;          /* like TJ_PROFILE=1: measure each step; TJ_DUMP_PLAN shows the times. On a GPU by events: calls then wait for each
+	                        * kernel. NVIDIA's profilers get a range (NVTX) for each function and step */
 	bool time_guards;      /* like TJ_TIME_GUARDS=1: measure the time of guards, for tj_fn_stats() and tj_explain() */
 } tj_open_opts;
 
@@ -240,8 +244,8 @@ TJ_API void tj_close(tj_ctx *c);                  /* frees all of c; the last on
 TJ_API void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed); /* restarts the random numbers: key and ordinal */
 #define tj_seed(c, seed) tj_seed_at(TJ_SITE, c, seed)
 
-/* What library calls may do, for all functions and ops of a context; zero is the default. Traces and plans belong to the settings under which
- * they were made, so a change compiles once ("settings" in tj_explain) and costs nothing when it comes again. A clone begins with the
+/* What library calls may do, for all functions and ops of a context; zero is the default. Traces and plans belong to the settings under
+ * which they were made, so a change compiles once ("settings" in tj_explain) and costs nothing when it comes again. A clone begins with the
  * settings of its context. Not in a body. */
 typedef enum tj_products { TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN, TJ_PRODUCTS_LIBRARY } tj_products;
 typedef enum tj_attention { TJ_ATTENTION_AUTO, TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED, TJ_ATTENTION_LIBRARY } tj_attention;
@@ -251,14 +255,17 @@ typedef struct tj_settings {
 	bool allow_reduced_precision; /* GPU: partial sums of f16 and bf16 products may be rounded to the dtype; default: sums are f32 */
 	bool allow_nondeterministic;  /* a library may add in an order that changes from run to run */
 	bool no_split_sums;           /* GPU: the sums of a product are not split into parts; slower when they are long and few */
-	bool autotune;                /* GPU: the first run of a product (and of a bias and activation with it) times some ways and keeps the fastest; then another process may get other bits */
-	tj_products products;         /* who computes matrix products. OWN: kernels of tjit, with the evaluator's bits. LIBRARY: on the CPU oneDNN those of f32,
-	                               * on a GPU cuBLASLt those of floats, if it is there, in its own order of summation: the error is bounded. AUTO: on the CPU
-	                               * like OWN today, in TJ_FAST as well, and tj_product_library() says why; on a GPU docs/CUDA.md has a table */
+	bool autotune;                /* GPU: the first run of a product (and of a bias and activation with it) times some ways and keeps the
+	                               * fastest; then another process may get other bits */
+	tj_products products;         /* who computes matrix products. OWN: kernels of tjit, with the evaluator's bits. LIBRARY: on the CPU oneDNN
+	                               * those of f32, on a GPU cuBLASLt those of floats, if it is there, in its own order of summation: the error
+	                               * is bounded. AUTO: on the CPU like OWN today, in TJ_FAST as well, and tj_product_library() says why; on a
+	                               * GPU docs/CUDA.md has a table */
 	bool no_graphs;               /* GPU: launch kernels one by one, not as CUDA graphs */
 	bool no_epilogues;            /* GPU: the bias and the activation after a product are a kernel of their own */
-	tj_attention attention;       /* how tj_scaled_dot_product_attention() works. MATH: with all scores at once. FUSED: in blocks of rows, never all scores of a head.
-	                               * LIBRARY: there is none today, so like AUTO. AUTO: FUSED for large scores. tj_attention_method() says which, and why */
+	tj_attention attention;       /* how tj_scaled_dot_product_attention() works. MATH: with all scores at once. FUSED: in blocks of rows,
+	                               * never all scores of a head. LIBRARY: there is none today, so like AUTO. AUTO: FUSED for large scores.
+	                               * tj_attention_method() says which, and why */
 } tj_settings;
 TJ_API tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s); /* NULL: the default */
 TJ_API tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out);      /* out->size set by the caller */
@@ -290,13 +297,15 @@ TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, 
 
 /* New tensors copy data: row-major, product of the sizes elements, host memory. */
 TJ_API tj_tensor *tj_from_data_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data);
-TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data); /* may be folded, and copied as a weight in .freeze */
+/* may be folded, and copied as a weight in .freeze */
+TJ_API tj_tensor *tj_constant_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, const void *data);
 /* A tensor over your memory, without a copy. data points to its first element and is aligned to the element's size. strides:
  * in elements, one for each axis, of any sign; elements may overlap; NULL: row-major. tjit reads the memory and never writes
  * it. The memory must stay valid and unchanged until tjit calls release(env), or until the last tj_close() when release is
  * NULL. release() is called once, by the thread that drops the last tensor over the memory; views of the tensor and cells that
  * hold it count. It must not call tjit. After an error it is not called. */
-TJ_API tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env);
+TJ_API tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data,
+                             void (*release)(void *env), void *env);
 #define tj_wrap(c, dtype, shape, strides, data, release, env) tj_wrap_at(TJ_SITE, c, dtype, shape, strides, data, release, env)
 /* data may be a compound literal with commas: (float[]){ 1, 2 }. */
 #define tj_from_data(c, dtype, shape, ...) tj_from_data_at(TJ_SITE, c, dtype, shape, __VA_ARGS__)
@@ -306,10 +315,12 @@ TJ_API tj_tensor *tj_wrap_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dim
  * streams must not write there while tjit may read it. release() is called when the device has read it for the last time. */
 TJ_API tj_tensor *tj_from_data_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, const void *data);
 TJ_API tj_tensor *tj_constant_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, const void *data);
-TJ_API tj_tensor *tj_wrap_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, tj_dims strides, const void *data, void (*release)(void *env), void *env);
+TJ_API tj_tensor *tj_wrap_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape, tj_dims strides,
+                                const void *data, void (*release)(void *env), void *env);
 #define tj_from_data_on(c, device, dtype, shape, ...) tj_from_data_on_at(TJ_SITE, c, device, dtype, shape, __VA_ARGS__)
 #define tj_constant_on(c, device, dtype, shape, ...) tj_constant_on_at(TJ_SITE, c, device, dtype, shape, __VA_ARGS__)
-#define tj_wrap_on(c, device, dtype, shape, strides, data, release, env) tj_wrap_on_at(TJ_SITE, c, device, dtype, shape, strides, data, release, env)
+#define tj_wrap_on(c, device, dtype, shape, strides, data, release, env) \
+	tj_wrap_on_at(TJ_SITE, c, device, dtype, shape, strides, data, release, env)
 /* Ops without tensor operands make their result on the device of the context. These make it on another one; nothing is copied in
  * compiled functions. */
 #define tj_full_on(device, dtype, shape, value) tj_to(tj_full(dtype, shape, value), device)
@@ -331,7 +342,8 @@ TJ_API const void *tj_data_at(const char *site, tj_tensor *t);
 TJ_API double tj_item_at(const char *site, tj_tensor *t);      /* of a 0-d or one-element tensor; NaN on error */
 TJ_API int64_t tj_item_i_at(const char *site, tj_tensor *t);
 TJ_API bool tj_truth_at(const char *site, tj_tensor *t);       /* t != 0 */
-TJ_API tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes); /* row-major; bytes: the size of t. dst may be NULL for 0 bytes */
+/* row-major; bytes: the size of t. dst may be NULL for 0 bytes */
+TJ_API tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t bytes);
 #define tj_data(t) tj_data_at(TJ_SITE, t)
 #define tj_item(t) tj_item_at(TJ_SITE, t)
 #define tj_item_i(t) tj_item_i_at(TJ_SITE, t)
@@ -340,23 +352,28 @@ TJ_API tj_status tj_read_at(const char *site, tj_tensor *t, void *dst, size_t by
 
 /* Ops whose result's size depends on data. In a body each is a boundary, too, and runs on the host. The ops after it are
  * traced once for each size; all sizes share the code. A function in direct mode that uses one of these runs its body. */
-TJ_API tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x);                         /* i64 [count, rank]: where x is not 0, in row-major order */
-TJ_API tj_tensor *tj_masked_select_at(const char *site, tj_tensor *x, tj_tensor *mask);  /* 1-d: x where the bool mask is true, in row-major order of the shape that both broadcast to */
-TJ_API tj_tensor *tj_unique_at(const char *site, tj_tensor *x);                          /* 1-d: the different values of x, sorted, then every NaN of x. 0.0 and -0.0 are equal: the first in x is taken */
+/* i64 [count, rank]: where x is not 0, in row-major order */
+TJ_API tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x);
+/* 1-d: x where the bool mask is true, in row-major order of the shape that both broadcast to */
+TJ_API tj_tensor *tj_masked_select_at(const char *site, tj_tensor *x, tj_tensor *mask);
+/* 1-d: the different values of x, sorted, then every NaN of x. 0.0 and -0.0 are equal: the first in x is taken */
+TJ_API tj_tensor *tj_unique_at(const char *site, tj_tensor *x);
 /* As tj_unique(), with up to three more results, i64 (NULL: not wanted). indices: where each value stands first in x, flattened.
  * inverse: for each element of x, the place of its value in the result. counts: how often x has each value. */
 TJ_API tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices, tj_tensor **inverse, tj_tensor **counts);
 #define tj_nonzero(x) tj_nonzero_at(TJ_SITE, x) /* tj_nonzero([[0, 5], [6, 0]]) = [[0, 1], [1, 0]] */
 #define tj_masked_select(x, mask) tj_masked_select_at(TJ_SITE, x, mask) /* tj_masked_select([1, 2, 3], [true, false, true]) = [1, 3] */
 #define tj_unique(x) tj_unique_at(TJ_SITE, x) /* tj_unique([2, 1, 2]) = [1, 2] */
-#define tj_unique_all(x, indices, inverse, counts) tj_unique_all_at(TJ_SITE, x, indices, inverse, counts) /* tj_unique_all([2, 1, 2], &indices, &inverse, &counts) = [1, 2], [1, 0], [1, 0, 1], [1, 2] */
+#define tj_unique_all(x, indices, inverse, counts) tj_unique_all_at(TJ_SITE, x, indices, inverse, counts)
+/* tj_unique_all([2, 1, 2], &indices, &inverse, &counts) = [1, 2], [1, 0], [1, 0, 1], [1, 2] */
 
 /* Cells: the only mutable tensors. Inside a compiled function, later ops see an assigned value at once. All assigns
  * commit together at the end of the outermost call; a call that fails commits nothing. On a GPU the failure may be found after
  * tj_call() has returned: then what that call and those after it have committed is undone, their outputs are lost (each use is an
  * error), and the next wait reports it: tj_sync(), reading a value, or a call. tj_check() reports it, too, once the GPU has found it.
  * Random numbers that these calls have drawn are not drawn again. */
-TJ_API tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape); /* zeros; released by tj_release() or the last tj_close() */
+/* zeros; released by tj_release() or the last tj_close() */
+TJ_API tj_tensor *tj_param_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims shape);
 TJ_API tj_status tj_assign_at(const char *site, tj_tensor *cell, tj_tensor *value); /* value is cast and broadcast to the cell */
 TJ_API tj_status tj_write_at(const char *site, tj_tensor *cell, const void *data, size_t bytes); /* not in a body */
 TJ_API tj_tensor *tj_param_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape);
@@ -397,7 +414,8 @@ typedef struct tj_memory {
 TJ_API tj_status tj_memory_stats_at(const char *site, tj_ctx *c, tj_device device, tj_memory *out); /* out->size set by the caller */
 /* An allocation that would pass the limit is out of memory: first the context frees what it keeps and tries again, then the call fails. */
 TJ_API tj_status tj_limit_memory_at(const char *site, tj_ctx *c, tj_device device, uint64_t bytes);
-TJ_API tj_status tj_empty_cache_at(const char *site, tj_ctx *c, tj_device device); /* frees what this context keeps for its next tensors and temporaries. Not in a body */
+/* frees what this context keeps for its next tensors and temporaries. Not in a body */
+TJ_API tj_status tj_empty_cache_at(const char *site, tj_ctx *c, tj_device device);
 TJ_API tj_status tj_reset_peak_at(const char *site, tj_ctx *c, tj_device device);
 #define tj_memory_stats(c, device, out) tj_memory_stats_at(TJ_SITE, c, device, out)
 #define tj_limit_memory(c, device, bytes) tj_limit_memory_at(TJ_SITE, c, device, bytes)
@@ -422,7 +440,8 @@ typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
  * tj_gelu_tanh() in its call for a matrix product. The ops of a nested call's body follow the nested function's setting. A value
  * that depends on no fast op has the evaluator's bits. Only a fast product and a fast sum are rounded together. */
 typedef enum tj_numerics { TJ_STRICT, TJ_FAST } tj_numerics;
-typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero; /* an integer division by zero is an error, or 0; the outermost call decides */
+/* an integer division by zero is an error, or 0; the outermost call decides */
+typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero;
 
 /* How the code depends on the sizes of arguments. AUTO: the first call makes code for its sizes; when a size changes, new code is
  * made once that takes this size as an argument. ON: all sizes are arguments of the code from the start. OFF: each size has its own
@@ -434,10 +453,12 @@ typedef enum tj_dynamic { TJ_DYNAMIC_AUTO, TJ_DYNAMIC_OFF, TJ_DYNAMIC_ON } tj_dy
  * callback. What it may call: see Callbacks above. Any thread that calls the function may run it. */
 typedef struct tj_reason {
 	const char *fn;       /* name of the function */
-	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "numerics", "autocast", "attribute", "branch", ...;
-	                       * "direct": the function, or one key of it, stays in verify mode; "impure": it went back to verify mode;
-	                       * "eviction", "budget": a trace was dropped; "unguarded": a guard that .guard_filter dropped would have failed.
-	                       * For .on_note: "boundary", "recompute", "fusion", "memory", "evaluator", "device", "library", "nested", "autocast" */
+	const char *kind;     /* "size", "dtype", "rank", "stride", "cell", "alias", "capture", "op", "numerics", "autocast", "attribute",
+	                       * "branch", ...; "direct": the function, or one key of it, stays in verify mode; "impure": it went back to verify
+	                       * mode; "eviction", "budget": a trace was dropped; "unguarded": a guard that .guard_filter dropped would have
+	                       * failed.
+	                       * For .on_note: "boundary", "recompute", "fusion", "memory", "evaluator", "device", "library", "nested",
+	                       * "autocast" */
 	int arg, dim;         /* argument and dimension, or -1 */
 	int event;            /* number of the event in its segment, or -1 */
 	const char *expected; /* in the nearest trace */
@@ -479,23 +500,30 @@ TJ_API const char *tj_node_op(const tj_node *n);
 TJ_API int tj_node_inputs(const tj_node *n);
 TJ_API tj_node *tj_node_input(const tj_node *n, int k);
 TJ_API int tj_node_uses(const tj_node *n);                  /* number of uses by nodes and outputs */
-TJ_API int tj_node_attrs(const tj_node *n);                 /* number of axes, sizes, dtypes, in the order of docs/OPS.md; axes are positive */
+/* number of axes, sizes, dtypes, in the order of docs/OPS.md; axes are positive */
+TJ_API int tj_node_attrs(const tj_node *n);
 TJ_API int64_t tj_node_attr(const tj_node *n, int k);
 TJ_API tj_dtype tj_node_dtype(const tj_node *n);
 TJ_API tj_device tj_node_device(const tj_node *n);          /* where its value is computed and lies */
 TJ_API int tj_node_rank(const tj_node *n);
 TJ_API int64_t tj_node_dim(const tj_node *n, int axis);     /* -1 out of range */
 TJ_API const char *tj_node_site(const tj_node *n);          /* the user's file:line */
-TJ_API tj_numerics tj_node_numerics(const tj_node *n);      /* .numerics of the function whose body has the op; an inserted node takes `before`'s */
+/* .numerics of the function whose body has the op; an inserted node takes `before`'s */
+TJ_API tj_numerics tj_node_numerics(const tj_node *n);
 TJ_API int tj_node_slot(const tj_node *n);                  /* index of an input in tj_run.in, of a number in tj_run.number; else -1 */
 TJ_API const int64_t *tj_node_strides(const tj_node *n);    /* of an input, in elements; else NULL */
 TJ_API const void *tj_node_data(tj_node *n);                /* of a constant, row-major; else NULL */
-TJ_API tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *const *inputs, int n, const int64_t *attrs, int nattr); /* NULL on error */
-TJ_API tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, tj_dims shape, const void *data); /* copies; it is on the device of `before` */
-TJ_API bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with); /* in every use of old, except by `with` itself; dtypes, shapes and devices must be equal */
+/* NULL on error */
+TJ_API tj_node *tj_graph_insert(tj_graph *g, tj_node *before, const char *op, tj_node *const *inputs, int n, const int64_t *attrs,
+                                int nattr);
+/* copies; it is on the device of `before` */
+TJ_API tj_node *tj_graph_insert_constant(tj_graph *g, tj_node *before, tj_dtype dtype, tj_dims shape, const void *data);
+/* in every use of old, except by `with` itself; dtypes, shapes and devices must be equal */
+TJ_API bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with);
 TJ_API bool tj_graph_erase(tj_graph *g, tj_node *n);        /* n must have no uses */
-/* A promise: what the callback changes keeps all values, but for rounding. The graph has gradients as nodes, and these are of the values that the body
- * computes. So without the promise a callback that has replaced a node in use makes tj_grad() and tj_jvp() of the function errors. */
+/* A promise: what the callback changes keeps all values, but for rounding. The graph has gradients as nodes, and these are of the values
+ * that the body computes. So without the promise a callback that has replaced a node in use makes tj_grad() and tj_jvp() of the function
+ * errors. */
 TJ_API void tj_graph_keeps_values(tj_graph *g);
 
 /* A pass returns TJ_OK, or an error that ends the compile. It runs once for each plan, in the thread that compiles it. */
@@ -528,8 +556,10 @@ typedef struct tj_compile_opts {
 	tj_dynamic dynamic;
 	const char *shapes;    /* the sizes of the arguments, in order: "x: f32[B,S,256], m: bool[B,1,S,S]; B in 1..512; S%16==0". Equal names
 	                        * are equal sizes. A named size is an argument of the code from the start. `_`: any size, or any argument;
-	                        * `w: static`: each of its shapes is a signature of its own. A call that does not fit fails and says where. NULL: none */
-	int max_entries;       /* argument signatures kept; 0: 64. Unless .dynamic is OFF, 16 times as many sizes. The least recently used goes first */
+	                        * `w: static`: each of its shapes is a signature of its own. A call that does not fit fails and says where. NULL:
+	                        * none */
+	int max_entries;       /* argument signatures kept; 0: 64. Unless .dynamic is OFF, 16 times as many sizes. The least recently used goes
+	                        * first */
 	void (*on_recompile)(void *self, const tj_reason *why);
 	void *on_recompile_self;
 	const tj_pass *passes; /* of this function; the list ends in one without .run, and is copied. NULL: none */
@@ -538,10 +568,11 @@ typedef struct tj_compile_opts {
 	tj_vars state;         /* DIRECT: variables that hold tensors which the body uses; read on every call. The value of a number is part
 	                        * of the key, so pass numbers that change often by tj_call_ex(). The list is copied; the variables must live as
 	                        * long as the function */
-	tj_vars freeze;        /* like .state, for cells and retained tensors, but the content may be folded into the code: after a write the function is
-	                        * traced again. A weight of a matrix product is copied into the order in which the code reads it: tj_explain() says
-	                        * how many bytes these copies have. A cell that is written often (8 times) is not copied again */
-	void (*on_note)(void *self, const tj_reason *note); /* decisions of a compile: boundaries, refused fusions, evaluator steps, ops moved to the CPU, library calls */
+	tj_vars freeze;        /* like .state, for cells and retained tensors, but the content may be folded into the code: after a write the
+	                        * function is traced again. A weight of a matrix product is copied into the order in which the code reads it:
+	                        * tj_explain() says how many bytes these copies have. A cell that is written often (8 times) is not copied again */
+	void (*on_note)(void *self, const tj_reason *note); /* decisions of a compile: boundaries, refused fusions, evaluator steps, ops moved to
+	                                                     * the CPU, library calls */
 	void *on_note_self;
 	/* Called once for each guard; true keeps it. A dropped guard is not checked: the compiled code runs whatever the value is.
 	 * You then declare that the result is right. Memory stays safe: op, operands, dtypes, sizes and strides are always checked.
@@ -555,11 +586,12 @@ typedef struct tj_compile_opts {
 	bool (*guard_filter)(void *self, const tj_guard *guard);
 	void *guard_filter_self;
 	/* Mixed precision, for TJ_BF16 and TJ_F16: matrix products of f32 take and give this dtype; sums, norms, softmax, losses, exp() and its
-	 * like are computed in f32; the column flags of docs/OPS.md has LOW and HIGH for these. All other ops take what they get. tj_dtype_of()
+	 * like are computed in f32; the flags of docs/OPS.md, LOW and HIGH, say which. All other ops take what they get. tj_dtype_of()
 	 * tells. f64 stays. An op has the setting of the function whose body calls it; a nested function that leaves it out has that of its
 	 * caller, and TJ_F32 is none. Gradients have the dtype of what they are asked for. Ops outside of compiled functions have none. */
 	tj_dtype autocast;     /* tj_autocast_dtype() tells a body; losses, norms and distances made of ops ask it, and give f32 */
-	const tj_named_hook *grad_hooks; /* for the values that its call names, see tj_grad_name(); the list ends in one without .name, and is copied, but not the names. NULL: none */
+	const tj_named_hook *grad_hooks; /* for the values that its call names, see tj_grad_name(); the list ends in one without .name, and is
+	                                  * copied, but not the names. NULL: none */
 } tj_compile_opts;
 
 /* Scalars of a call, 32 at most: declared, where a C variable would be captured. The body reads a TJ_F() by tj_arg_f and
@@ -577,7 +609,8 @@ static inline tj_scalar tj_scalar_end(void) { tj_scalar s = { TJ_SCALAR_END, 0, 
 TJ_API tj_dtype tj_autocast_dtype(void); /* the .autocast of ops that are called here: TJ_BF16 or TJ_F16; TJ_F32: none */
 TJ_API tj_fn *tj_compile_at(const char *site, tj_ctx *c, tj_body *body, void *self, const tj_compile_opts *opts); /* NULL on error */
 TJ_API void tj_fn_free_at(const char *site, tj_fn *f); /* only while no call of f runs; the last tj_close() frees f, too */
-/* In the current context of the thread, which may be another one of the engine in which f was compiled. On failure out and all cells are untouched. */
+/* In the current context of the thread, which may be another one of the engine in which f was compiled. On failure out and all cells are
+ * untouched. */
 TJ_API tj_status tj_call_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in);
 TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);               /* nout == 1; poison on failure */
 /* tj_call_ex() with outputs in your memory. Output i is written row-major to into[i].data (NULL: memory of tjit); into[i].bytes must be
@@ -587,10 +620,13 @@ TJ_API tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in);          
  * body. scalars may be NULL. The memory may be that of a GPU: then .device says so, and the output is there when tj_sync() has returned
  * or, for other work, in the order of tj_stream(). */
 typedef struct tj_into { void *data; size_t bytes; tj_device device; } tj_into;
-TJ_API tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars, const tj_into *into /* one for each output */);
+TJ_API tj_status tj_call_into_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars,
+                                 const tj_into *into /* one for each output */);
 TJ_API tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars);
-TJ_API tj_tensor *tj_arg_f_at(const char *site, int k); /* the k-th scalar of the running call, as a number: its value is bound at run time */
-TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* the k-th scalar of the running call, as a C integer: its value is part of the key */
+/* the k-th scalar of the running call, as a number: its value is bound at run time */
+TJ_API tj_tensor *tj_arg_f_at(const char *site, int k);
+/* the k-th scalar of the running call, as a C integer: its value is part of the key */
+TJ_API int64_t tj_arg_i_at(const char *site, int k);
 #define tj_compile(c, body, self, opts) tj_compile_at(TJ_SITE, c, body, self, opts)
 #define tj_fn_free(f) tj_fn_free_at(TJ_SITE, f)
 #define tj_call(f, out, in) tj_call_at(TJ_SITE, f, out, in)
@@ -600,9 +636,10 @@ TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* the k-th scalar of th
 #define tj_arg_f(k) tj_arg_f_at(TJ_SITE, k)
 #define tj_arg_i(k) tj_arg_i_at(TJ_SITE, k)
 
-/* Between these two lines the ops of c are as in the body of a compiled function: nothing is computed until a value is read or the trace ends, tj_grad()
- * is possible, and what is assigned to cells is committed at the end, all or nothing. The trace belongs to the line that begins it: when the line runs again, the
- * ops are matched and the kernels are replayed. keep[]: n tensors that outlive the trace; each is replaced by its value in the scope around. All others end with it.
+/* Between these two lines the ops of c are as in the body of a compiled function: nothing is computed until a value is read or the trace
+ * ends, tj_grad() is possible, and what is assigned to cells is committed at the end, all or nothing. The trace belongs to the line that
+ * begins it: when the line runs again, the ops are matched and the kernels are replayed. keep[]: n tensors that outlive the trace; each is
+ * replaced by its value in the scope around. All others end with it.
  *
  *   tj_trace_begin(c, NULL);
  *   tj_tensor *loss = tj_mean(tj_square(tj_sub(tj_matmul(x, w), y)), TJ_ALL, false), *g;
@@ -610,10 +647,11 @@ TJ_API int64_t tj_arg_i_at(const char *site, int k);    /* the k-th scalar of th
  *   tj_assign(w, tj_sub(w, tj_mul(g, tj_f(0.1))));
  *   if (tj_trace_end(c, &loss, 1) != TJ_OK) ...
  *
- * opts, read when the line runs for the first time: .name, .numerics, .dynamic, .autocast, .passes, ...; what is about bodies and arguments is not used. Returns the function
- * that stands for the line, for tj_explain(), tj_dump() and tj_fn_stats(); it is freed with c, or when 64 other lines were used since. NULL on error.
- * Not in a body, and only one at a time. tj_trace_end() ends it in any case; on failure all of keep[] are poison, and cells are what they were. A trace that was left
- * (by longjmp, say) is dropped, with TJ_ERR_BODY, when its line begins again, and by tj_close(). The function is not for tj_fn_free(). */
+ * opts, read when the line runs for the first time: .name, .numerics, .dynamic, .autocast, .passes, ...; what is about bodies and arguments
+ * is not used. Returns the function that stands for the line, for tj_explain(), tj_dump() and tj_fn_stats(); it is freed with c, or when 64
+ * other lines were used since. NULL on error. Not in a body, and only one at a time. tj_trace_end() ends it in any case; on failure all of
+ * keep[] are poison, and cells are what they were. A trace that was left (by longjmp, say) is dropped, with TJ_ERR_BODY, when its line
+ * begins again, and by tj_close(). The function is not for tj_fn_free(). */
 TJ_API tj_fn *tj_trace_begin_at(const char *site, tj_ctx *c, const tj_compile_opts *opts);
 TJ_API tj_status tj_trace_end_at(const char *site, tj_ctx *c, tj_tensor **keep, int n);
 #define tj_trace_begin(c, opts) tj_trace_begin_at(TJ_SITE, c, opts)
@@ -629,7 +667,8 @@ TJ_API tj_status tj_trace_end_at(const char *site, tj_ctx *c, tj_tensor **keep, 
 
 /* out[] are the results of then_ when pred is true, else those of else_; only these are computed. pred: one element of any
  * dtype. Both callbacks get `in` and set nout tensors of equal dtypes and shapes. A number among them becomes f32 or i64. */
-TJ_API tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pred, tj_body *then_, tj_body *else_, tj_list in, void *self);
+TJ_API tj_status tj_cond_at(const char *site, tj_tensor **out, int nout, tj_tensor *pred, tj_body *then_, tj_body *else_, tj_list in,
+                            void *self);
 
 /* while (cond(carry)) carry = body(carry): init is the first list of carries, out[] the last. cond sets out[0], one element. body
  * sets as many tensors as init has, each of its carry's dtype and shape. A number in init becomes f32 or i64, 0-d; tj_cast() gives
@@ -638,7 +677,8 @@ typedef struct tj_while_opts {
 	size_t size;
 	int64_t max_turns;     /* it is an error when cond is still true after this many turns; 0: no limit. Gradients need a limit */
 } tj_while_opts;
-TJ_API tj_status tj_while_at(const char *site, tj_tensor **out, tj_body *cond, tj_body *body, tj_list init, void *self, const tj_while_opts *opts);
+TJ_API tj_status tj_while_at(const char *site, tj_tensor **out, tj_body *cond, tj_body *body, tj_list init, void *self,
+                             const tj_while_opts *opts);
 
 /* Runs body for each slice of xs along axis 0. body gets the carries, then the slices; it sets the new carries, then one slice
  * of each of ys. carry[] are the last carries; ys[0..nys-1] are the slices, stacked along a new axis 0. There may be 0 turns. */
@@ -647,7 +687,8 @@ typedef struct tj_scan_opts {
 	int64_t length;        /* number of turns when xs is TJ_NONE; else 0 or the size of axis 0 of xs */
 	bool reverse;          /* from the last slice to the first; ys stay in the order of xs */
 } tj_scan_opts;
-TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list xs, void *self, const tj_scan_opts *opts);
+TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys, int nys, tj_body *body, tj_list init, tj_list xs,
+                            void *self, const tj_scan_opts *opts);
 #define tj_cond(out, nout, pred, then_, else_, in, self) tj_cond_at(TJ_SITE, out, nout, pred, then_, else_, in, self)
 #define tj_while(out, cond, body, init, self, opts) tj_while_at(TJ_SITE, out, cond, body, init, self, opts)
 #define tj_scan(carry, ys, nys, body, init, xs, self, opts) tj_scan_at(TJ_SITE, carry, ys, nys, body, init, xs, self, opts)
@@ -656,24 +697,25 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
 
 /* grad[i] is the gradient of y by wrt[i]: a tensor of its dtype, shape and device. y: a float of one element, or .cotangent is set. wrt:
  * floats that the body computed, arguments, parameters. The gradients are ordinary values of the call: they can be read, assigned,
- * and have gradients of their own. Each op has the rule that docs/OPS.md names; at ties, at zeros and for NaN they are PyTorch's, with a few
- * exceptions that are listed there.
+ * and have gradients of their own. Each op has the rule that docs/OPS.md names; at ties, at zeros and for NaN they are PyTorch's, with a
+ * few exceptions that are listed there.
  *
- * Each tensor of wrt is itself: another one that was computed in the same way has a gradient of its own. An argument is a tensor of its own,
- * even if the caller passed one tensor twice. A cell that was assigned is the tensor that was assigned to it; gradients pass from one to the
- * other. Results of tj_unique() have no gradient, those of tj_masked_select() have one. A fault of an op whose value nothing uses, not even the gradient,
- * is not reported.
+ * Each tensor of wrt is itself: another one that was computed in the same way has a gradient of its own. An argument is a tensor of its
+ * own, even if the caller passed one tensor twice. A cell that was assigned is the tensor that was assigned to it; gradients pass from one
+ * to the other. Results of tj_unique() have no gradient, those of tj_masked_select() have one. A fault of an op whose value nothing uses,
+ * not even the gradient, is not reported.
  *
- * Only in the body of a compiled function, between tj_trace_begin() and tj_trace_end(), and in callbacks. Between wrt and y C may have read values,
- * branched and looped: each way through the body has a plan of its own. But values of scopes that were popped are gone, and a cell of wrt must not have been
- * assigned after y was computed from it: the call fails and names the line. Gradients pass through tj_cond(), tj_scan() and, if it has .max_turns,
- * tj_while(); without, it is an error. On the way back these compute their values again. But loops keep the carries of all turns in memory, and what products
- * and convolutions computed in the body; a body that is a tj_checkpoint() computes these again, too. A while has room for those of .max_turns turns, but
- * only turns that run touch it, and only they are walked back. On failure the context has the error, its status is returned, and all grad[i] are poison.
- * A value that y does not depend on is found when the call runs: then the call fails.
+ * Only in the body of a compiled function, between tj_trace_begin() and tj_trace_end(), and in callbacks. Between wrt and y C may have read
+ * values, branched and looped: each way through the body has a plan of its own. But values of scopes that were popped are gone, and a cell
+ * of wrt must not have been assigned after y was computed from it: the call fails and names the line. Gradients pass through tj_cond(),
+ * tj_scan() and, if it has .max_turns, tj_while(); without, it is an error. On the way back these compute their values again. But loops
+ * keep the carries of all turns in memory, and what products and convolutions computed in the body; a body that is a tj_checkpoint()
+ * computes these again, too. A while has room for those of .max_turns turns, but only turns that run touch it, and only they are walked
+ * back. On failure the context has the error, its status is returned, and all grad[i] are poison. A value that y does not depend on is
+ * found when the call runs: then the call fails.
  *
- * In a callback of tj_cond(), tj_while() or tj_scan() y depends on what the callback was given and has computed, in this turn. A tensor of wrt from outside of it must
- * not have another way to y, as a carry or another value from outside would be: then the call fails. */
+ * In a callback of tj_cond(), tj_while() or tj_scan() y depends on what the callback was given and has computed, in this turn. A tensor of
+ * wrt from outside of it must not have another way to y, as a carry or another value from outside would be: then the call fails. */
 typedef enum tj_unused { TJ_UNUSED_ERROR, TJ_UNUSED_ZEROS } tj_unused;
 typedef struct tj_grad_opts {
 	size_t size;
@@ -685,36 +727,40 @@ TJ_API tj_status tj_grad_at(const char *site, tj_tensor **grad, tj_tensor *y, tj
 #define tj_grad(grad, y, wrt, opts) tj_grad_at(TJ_SITE, grad, y, wrt, opts)
 
 /* The derivative of y along tangents of wrt (the Jacobian of y by wrt, times the tangents), of y's dtype and shape. tangents: for each
- * tensor of wrt one of its dtype and shape. It takes a few times as long as computing y, whatever the number of elements; tj_grad() is for few
- * elements of y and many of wrt, this is for the reverse. What is said of tj_grad() holds here, too. After an error it is poison. */
+ * tensor of wrt one of its dtype and shape. It takes a few times as long as computing y, whatever the number of elements; tj_grad() is for
+ * few elements of y and many of wrt, this is for the reverse. What is said of tj_grad() holds here, too. After an error it is poison. */
 TJ_API tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list tangents, tj_unused unused);
 #define tj_jvp(y, wrt, tangents, unused) tj_jvp_at(TJ_SITE, y, wrt, tangents, unused)
 
-/* out[] = forward(in), with a gradient of the user's. backward gets in, then out, then the gradients by out, and sets one for each tensor of in, of its shape
- * (of an integer anything of its type; another float is cast to its dtype). What forward uses beside in counts as constant. backward is traced once, whether a
- * gradient is asked or not; its ops have gradients as usual, so higher orders and tj_jvp() follow from it. in: tensors, no numbers; one that is passed twice is one
- * tensor in backward, and a tj_grad() there by either gives the gradient by both. Not in
- * backward; in all other callbacks it may be used. In forward it is for gradients that are asked for there: any other takes backward. Outside of compiled functions it is forward(in). */
-TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in, void *self);
+/* out[] = forward(in), with a gradient of the user's. backward gets in, then out, then the gradients by out, and sets one for each tensor
+ * of in, of its shape (of an integer anything of its type; another float is cast to its dtype). What forward uses beside in counts as
+ * constant. backward is traced once, whether a gradient is asked or not; its ops have gradients as usual, so higher orders and tj_jvp()
+ * follow from it. in: tensors, no numbers; one that is passed twice is one tensor in backward, and a tj_grad() there by either gives the
+ * gradient by both. Not in backward; in all other callbacks it may be used. In forward it is for gradients that are asked for there: any
+ * other takes backward. Outside of compiled functions it is forward(in). */
+TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in,
+                                   void *self);
 #define tj_custom_grad(out, nout, forward, backward, in, self) tj_custom_grad_at(TJ_SITE, out, nout, forward, backward, in, self)
-/* x, whose gradient goes through hook on its way back: in[0] is the sum of what has come from x's users, in[1] x; out[0] is what goes on. Outside of
- * compiled functions it is x itself. Where loops, branches and checkpoints compute x once more for a gradient of a gradient, the hook also gets what comes through that
- * value, by itself: a hook that is not linear, such as a clip, then sees two sums instead of one. */
+/* x, whose gradient goes through hook on its way back: in[0] is the sum of what has come from x's users, in[1] x; out[0] is what goes on.
+ * Outside of compiled functions it is x itself. Where loops, branches and checkpoints compute x once more for a gradient of a gradient, the
+ * hook also gets what comes through that value, by itself: a hook that is not linear, such as a clip, then sees two sums instead of one. */
 TJ_API tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *hook, void *self);
 #define tj_grad_hook(x, hook, self) tj_grad_hook_at(TJ_SITE, x, hook, self)
-/* x, under a name that lasts until the call ends, so that code elsewhere, as a layer's, need not know who looks at its gradients. .grad_hooks of the function that
- * is called hook it: those whose name is equal, or equal with any characters for each `*`, in their order. (In nested calls these are the outermost function's, between
- * tj_trace_begin() and tj_trace_end() those of its opts.) Without a hook it is x itself. tj_grad_named() is the last value with exactly this name, to be
- * asked for: tj_grad(&g, loss, TJ_LIST(tj_grad_named("block1.out")), NULL). */
+/* x, under a name that lasts until the call ends, so that code elsewhere, as a layer's, need not know who looks at its gradients.
+ * .grad_hooks of the function that is called hook it: those whose name is equal, or equal with any characters for each `*`, in their order.
+ * (In nested calls these are the outermost function's, between tj_trace_begin() and tj_trace_end() those of its opts.) Without a hook it is
+ * x itself. tj_grad_named() is the last value with exactly this name, to be asked for: tj_grad(&g, loss,
+ * TJ_LIST(tj_grad_named("block1.out")), NULL). */
 TJ_API tj_tensor *tj_grad_name_at(const char *site, tj_tensor *x, const char *name);
 TJ_API tj_tensor *tj_grad_named_at(const char *site, const char *name);
 #define tj_grad_name(x, name) tj_grad_name_at(TJ_SITE, x, name)
 #define tj_grad_named(name) tj_grad_named_at(TJ_SITE, name)
-/* out[] = body(in), but a gradient keeps nothing of what body computed on the way: it computes it once more, from in and whatever else body uses, when
- * it is needed. So a network takes the memory of its largest part and of the values between the parts, for up to a third more time. The bits are
- * the same. body is traced once; checkpoints may be nested, and what holds for gradients holds inside, too. Random numbers are those of the first
- * time. In the body of a loop, see tj_grad(): with a checkpoint in it, a loop keeps its carries only. For tj_jvp(), and outside of compiled
- * functions, it is body(in). On failure the context has the error, its status is returned, and the results are poison. */
+/* out[] = body(in), but a gradient keeps nothing of what body computed on the way: it computes it once more, from in and whatever else body
+ * uses, when it is needed. So a network takes the memory of its largest part and of the values between the parts, for up to a third more
+ * time. The bits are the same. body is traced once; checkpoints may be nested, and what holds for gradients holds inside, too. Random
+ * numbers are those of the first time. In the body of a loop, see tj_grad(): with a checkpoint in it, a loop keeps its carries only. For
+ * tj_jvp(), and outside of compiled functions, it is body(in). On failure the context has the error, its status is returned, and the
+ * results are poison. */
 TJ_API tj_status tj_checkpoint_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self);
 #define tj_checkpoint(out, nout, body, in, self) tj_checkpoint_at(TJ_SITE, out, nout, body, in, self)
 
@@ -722,17 +768,19 @@ TJ_API tj_status tj_checkpoint_at(const char *site, tj_tensor **out, int nout, t
 
 /* Runs body for all examples at once. body is written for one: it gets operand i without the axis that counts the examples, and sets
  * out[]; out[i] has all results, along a new axis 0. Each example has the bits that it would have alone. body may use any other tensor,
- * which is the same for all examples, and may call compiled functions, this function, tj_custom_grad(), tj_checkpoint(), and tj_grad() and tj_jvp() also for values that were computed before: so
- * Jacobians, Hessians and the gradients of single examples are made. What callbacks of tj_scan() must not do, it must not do either.
+ * which is the same for all examples, and may call compiled functions, this function, tj_custom_grad(), tj_checkpoint(), and tj_grad() and
+ * tj_jvp() also for values that were computed before: so Jacobians, Hessians and the gradients of single examples are made. What callbacks
+ * of tj_scan() must not do, it must not do either.
  *
- * A tj_cond() whose predicate differs between examples computes both of its sides, and a fault in either is an error. A tj_while() runs until all
- * examples have ended; one that has ended is computed on and its new values are dropped, but a fault among them is an error, and where their
- * derivative is infinite or NaN, gradients are NaN. At least one operand has examples, and all have as many; there may be 0. The axis takes one of
- * TJ_MAX_RANK. On failure the context has the error, its status is returned, and the results are poison. */
+ * A tj_cond() whose predicate differs between examples computes both of its sides, and a fault in either is an error. A tj_while() runs
+ * until all examples have ended; one that has ended is computed on and its new values are dropped, but a fault among them is an error, and
+ * where their derivative is infinite or NaN, gradients are NaN. At least one operand has examples, and all have as many; there may be 0.
+ * The axis takes one of TJ_MAX_RANK. On failure the context has the error, its status is returned, and the results are poison. */
 #define TJ_UNMAPPED INT32_MIN
 typedef struct tj_vmap_opts {
 	size_t size;
-	const int *in_axes;    /* by operand: the axis that counts the examples, from the end if negative; TJ_UNMAPPED: body gets all of it. NULL: 0 for all */
+	const int *in_axes;    /* by operand: the axis that counts the examples, from the end if negative; TJ_UNMAPPED: body gets all of it. NULL:
+	                        * 0 for all */
 	const int *out_axes;   /* by result: where that axis goes. NULL: 0 for all */
 } tj_vmap_opts;
 TJ_API tj_status tj_vmap_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self, const tj_vmap_opts *opts);
@@ -763,13 +811,16 @@ typedef struct tj_scaler_opts { /* 0: the default */
 	double backoff;    /* the scale is multiplied by it when a step is left out; above 0, below 1, 0.5 */
 	int64_t interval;  /* 2000 */
 } tj_scaler_opts;
-/* Makes both cells on the device of the context: tj_release() them, or the last tj_close() does. opts may be NULL. Not in a body. On error both are poison. */
+/* Makes both cells on the device of the context: tj_release() them, or the last tj_close() does. opts may be NULL. Not in a body. On error
+ * both are poison. */
 TJ_API tj_status tj_scaler_init_at(const char *site, tj_ctx *c, tj_scaler *s, const tj_scaler_opts *opts);
-TJ_API tj_tensor *tj_scale_loss_at(const char *site, const tj_scaler *s, tj_tensor *loss); /* loss * scale; a loss of f16 or bf16 becomes f32 */
+/* loss * scale; a loss of f16 or bf16 becomes f32 */
+TJ_API tj_tensor *tj_scale_loss_at(const char *site, const tj_scaler *s, tj_tensor *loss);
 /* Replaces each of n gradients by itself / scale, of its shape; f16 and bf16 become f32. Returns bool[]: all their elements are finite. On
  * error poison, and the gradients are what they were. */
 TJ_API tj_tensor *tj_unscale_at(const char *site, const tj_scaler *s, tj_tensor **grad, int n);
-TJ_API tj_status tj_scaler_update_at(const char *site, const tj_scaler *s, tj_tensor *finite); /* assigns scale and good; once a step. finite: one element */
+/* assigns scale and good; once a step. finite: one element */
+TJ_API tj_status tj_scaler_update_at(const char *site, const tj_scaler *s, tj_tensor *finite);
 #define tj_scaler_init(c, s, opts) tj_scaler_init_at(TJ_SITE, c, s, opts)
 #define tj_scale_loss(s, loss) tj_scale_loss_at(TJ_SITE, s, loss)
 #define tj_unscale(s, grad, n) tj_unscale_at(TJ_SITE, s, grad, n)
@@ -783,11 +834,12 @@ typedef struct tj_stats {
 	uint64_t failures;       /* without those that a GPU finds after the call has returned */
 	uint64_t entries, segments, plans, kernels, library_calls, eval_steps, evictions;
 	uint64_t code_bytes;
-	double trace_ms, lower_ms, codegen_ms; /* total time: of recordings; from these to plans, gradients and passes with it; of the code generator */
+	double trace_ms, lower_ms, codegen_ms; /* total time: of recordings; from these to plans, gradients and passes with it; of the code
+	                                        * generator */
 	uint64_t direct, audits; /* calls that skipped the body; direct calls that ran it to compare */
 	uint64_t sizes;          /* keys that differ from their entry in sizes alone */
-	uint64_t compiles, compiled, shared; /* runs of the code generator; kernels that it made code for; kernels that use code made before. Their sum is .kernels:
-	                                      * code for other sizes that is made at the same time counts when a kernel uses it */
+	uint64_t compiles, compiled, shared; /* runs of the code generator; kernels that it made code for; kernels that use code made before. Their
+	                                      * sum is .kernels: code for other sizes that is made at the same time counts when a kernel uses it */
 	/* How calls found their trace. The sum of these and of the calls that .shapes refused is .calls. A call with an invalid
 	 * list of arguments (NULL, too few) is not counted. */
 	uint64_t hits_last;      /* same key as the context's call before */
@@ -800,25 +852,27 @@ typedef struct tj_stats {
 	double check_ns, event_ns; /* mean time of a check and of an event; an event includes the body's own code */
 	uint64_t replays;        /* rows of kernels that a GPU ran as one CUDA graph, in the plans that exist now */
 	uint64_t moved_bytes;    /* bytes that the GPU's kernels of these plans read from its memory and write to it, in one run of each */
-	/* Memory. Of the plan with the most temporaries (values between kernels; not arguments, results and cells) among those that exist now, at the step
-	 * at which most of them are alive: */
+	/* Memory. Of the plan with the most temporaries (values between kernels; not arguments, results and cells) among those that exist now, at
+	 * the step at which most of them are alive: */
 	uint64_t peak_bytes;     /* their bytes, on all devices */
-	uint64_t kept_bytes, kept_values; /* those that the step does not use itself: they are kept for later ones, as forward keeps values for backward */
+	uint64_t kept_bytes, kept_values; /* those that the step does not use itself: they are kept for later ones, as forward keeps values for
+	                                   * backward */
 	uint64_t computed_again; /* values of these plans that are not kept: steps that read them late compute them again, with the same bits */
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;
- * CODE: LLVM text, for a GPU CUDA C; ASSEMBLY: machine code of the CPU's kernels. PLAN: the steps. TRACE: the events that calls are matched against.
- * SYMBOLS: the graph of each signature; sizes are expressions that hold for all sizes met so far. Only tj_dump() has it. */
+ * CODE: LLVM text, for a GPU CUDA C; ASSEMBLY: machine code of the CPU's kernels. PLAN: the steps. TRACE: the events that calls are matched
+ * against. SYMBOLS: the graph of each signature; sizes are expressions that hold for all sizes met so far. Only tj_dump() has it. */
 typedef enum tj_dump_what {
-	TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE, TJ_DUMP_DOT, TJ_DUMP_FUSION, TJ_DUMP_FUSION_DOT, TJ_DUMP_ASSEMBLY,
-	TJ_DUMP_SYMBOLS
+	TJ_DUMP_GRAPH, TJ_DUMP_TABLE, TJ_DUMP_KERNELS, TJ_DUMP_CODE, TJ_DUMP_PLAN, TJ_DUMP_TRACE, TJ_DUMP_DOT, TJ_DUMP_FUSION,
+	TJ_DUMP_FUSION_DOT, TJ_DUMP_ASSEMBLY, TJ_DUMP_SYMBOLS
 } tj_dump_what;
 
 TJ_API void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what); /* TJ_DUMP_TABLE, TJ_DUMP_GRAPH, TJ_DUMP_DOT */
 TJ_API void tj_explain(tj_fn *f, FILE *out);                   /* traces, guards, hits, recompiles and their reasons */
 TJ_API void tj_dump(tj_fn *f, tj_dump_what what, FILE *out);   /* every plan of f, in the order of compilation */
-TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);              /* out->size set by the caller: so many bytes are filled; 0: all of this header's struct */
+/* out->size set by the caller: so many bytes are filled; 0: all of this header's struct */
+TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);
 TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the topics; "help" lists them */
 TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; a missing one has its reason: "llvm: ..." */
 
@@ -826,9 +880,9 @@ TJ_API const char *const *tj_backends(void);                   /* names, NULL-te
  * version NULL: it cannot be used, and why says the reason. Opens all of them the first time (up to some seconds). */
 typedef struct tj_library { const char *name, *version, *why; } tj_library;
 TJ_API const tj_library *tj_libraries(void);
-/* Who computes matrix products with results of this dtype on the CPU, in functions with these numerics, under the settings of c: name is "tjit" or
- * "oneDNN" (NULL: refused, see tj_check()), version that of it (NULL: it does not say), and why the reason. Opens oneDNN only if the settings prefer
- * it; a product whose operands it does not take is copied for it. The plans of a function: tj_explain(). */
+/* Who computes matrix products with results of this dtype on the CPU, in functions with these numerics, under the settings of c: name is
+ * "tjit" or "oneDNN" (NULL: refused, see tj_check()), version that of it (NULL: it does not say), and why the reason. Opens oneDNN only if
+ * the settings prefer it; a product whose operands it does not take is copied for it. The plans of a function: tj_explain(). */
 TJ_API tj_library tj_product_library_at(const char *site, tj_ctx *c, tj_dtype dtype, tj_numerics numerics);
 #define tj_product_library(c, dtype, numerics) tj_product_library_at(TJ_SITE, c, dtype, numerics)
 
@@ -837,8 +891,9 @@ TJ_API tj_library tj_product_library_at(const char *site, tj_ctx *c, tj_dtype dt
  * caller's file:line. Shapes broadcast as in NumPy, dtypes promote as in PyTorch. An op with several results returns the
  * first; its last parameters, of type tj_tensor **, receive the others. NULL: that result is not wanted.
  *
- * The comment behind a macro is an example, which the tests run: a call and its results, with tensors in brackets. [1, 2] is i64, [1., 2.] f32, [true, false]
- * bool, and f16[1., 2.] has the dtype in front of it. Numbers are rounded to four digits behind the point. */
+ * The comment behind a macro, or below it, is an example, which the tests run: a call and its results, with tensors in brackets. [1, 2] is
+ * i64, [1., 2.] f32, [true, false] bool, and f16[1., 2.] has the dtype in front of it. Numbers are rounded to four digits behind the
+ * point. */
 /* >>> ops */
 
 /* a + b; logical or for bool; a C number is converted to the dtype of the tensors (wraps or rounds), as in all arithmetic */
@@ -1011,7 +1066,8 @@ TJ_API tj_tensor *tj_shift_left(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_shift_left_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_shift_left(a, b) tj_shift_left_at(TJ_SITE, a, b) /* tj_shift_left([1, 3], [4, 1]) = [16, 6] */
 
-/* a >> b; a signed dtype keeps the sign; when b < 0 or b >= width, the result is -1 for a < 0, else 0; a C number is first wrapped to the dtype */
+/* a >> b; a signed dtype keeps the sign; when b < 0 or b >= width, the result is -1 for a < 0, else 0; a C number is first wrapped to the
+ * dtype */
 TJ_API tj_tensor *tj_shift_right(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_shift_right_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_shift_right(a, b) tj_shift_right_at(TJ_SITE, a, b) /* tj_shift_right([16, -3], [2, 1]) = [4, -2] */
@@ -1359,12 +1415,14 @@ TJ_API tj_tensor *tj_addcdiv_at(const char *site, tj_tensor *a, tj_tensor *b, tj
 /* a == b, or |a - b| <= atol + rtol * |b| and finite; equal_nan: or both NaN */
 TJ_API tj_tensor *tj_isclose(tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan);
 TJ_API tj_tensor *tj_isclose_at(const char *site, tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan);
-#define tj_isclose(a, b, rtol, atol, equal_nan) tj_isclose_at(TJ_SITE, a, b, rtol, atol, equal_nan) /* tj_isclose([1., 2.], [1.01, 2.5], 0.02, 0, false) = [true, false] */
+#define tj_isclose(a, b, rtol, atol, equal_nan) tj_isclose_at(TJ_SITE, a, b, rtol, atol, equal_nan)
+/* tj_isclose([1., 2.], [1.01, 2.5], 0.02, 0, false) = [true, false] */
 
 /* the numbers in place of NaN, inf and -inf; posinf and neginf beyond the dtype (INFINITY) mean its largest and least value */
 TJ_API tj_tensor *tj_nan_to_num(tj_tensor *x, double nan, double posinf, double neginf);
 TJ_API tj_tensor *tj_nan_to_num_at(const char *site, tj_tensor *x, double nan, double posinf, double neginf);
-#define tj_nan_to_num(x, nan, posinf, neginf) tj_nan_to_num_at(TJ_SITE, x, nan, posinf, neginf) /* tj_nan_to_num([nan, inf, -inf, 1.], 0, 9, -9) = [0., 9., -9., 1.] */
+#define tj_nan_to_num(x, nan, posinf, neginf) tj_nan_to_num_at(TJ_SITE, x, nan, posinf, neginf)
+/* tj_nan_to_num([nan, inf, -inf, 1.], 0, 9, -9) = [0., 9., -9., 1.] */
 
 /* b where a != 0, else c */
 TJ_API tj_tensor *tj_where(tj_tensor *a, tj_tensor *b, tj_tensor *c);
@@ -1529,7 +1587,8 @@ TJ_API tj_tensor *tj_unsqueeze_at(const char *site, tj_tensor *x, int axis);
 /* start:stop:step along an axis by Python's rules, negative steps too; TJ_END_DIM: open end */
 TJ_API tj_tensor *tj_slice(tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 TJ_API tj_tensor *tj_slice_at(const char *site, tj_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
-#define tj_slice(x, axis, start, stop, step) tj_slice_at(TJ_SITE, x, axis, start, stop, step) /* tj_slice([0, 1, 2, 3, 4], 0, 1, TJ_END_DIM, 2) = [1, 3] */
+#define tj_slice(x, axis, start, stop, step) tj_slice_at(TJ_SITE, x, axis, start, stop, step)
+/* tj_slice([0, 1, 2, 3, 4], 0, 1, TJ_END_DIM, 2) = [1, 3] */
 
 /* reverses axes */
 TJ_API tj_tensor *tj_flip(tj_tensor *x, tj_dims axes);
@@ -1539,9 +1598,11 @@ TJ_API tj_tensor *tj_flip_at(const char *site, tj_tensor *x, tj_dims axes);
 /* the windows along an axis: window i has the elements i * step + j * dilation, j < size, along a new last axis */
 TJ_API tj_tensor *tj_unfold(tj_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
 TJ_API tj_tensor *tj_unfold_at(const char *site, tj_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
-#define tj_unfold(x, axis, size, step, dilation) tj_unfold_at(TJ_SITE, x, axis, size, step, dilation) /* tj_unfold([1, 2, 3, 4], 0, 2, 1, 1) = [[1, 2], [2, 3], [3, 4]] */
+#define tj_unfold(x, axis, size, step, dilation) tj_unfold_at(TJ_SITE, x, axis, size, step, dilation)
+/* tj_unfold([1, 2, 3, 4], 0, 2, 1, 1) = [[1, 2], [2, 3], [3, 4]] */
 
-/* a itself. What is computed from it is not merged with what is computed from a, and is computed after b: again, instead of being kept until then */
+/* a itself. What is computed from it is not merged with what is computed from a, and is computed after b: again, instead of being kept
+ * until then */
 TJ_API tj_tensor *tj_optimization_barrier(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_optimization_barrier_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_optimization_barrier(a, b) tj_optimization_barrier_at(TJ_SITE, a, b) /* tj_optimization_barrier([1, 2], [3, 4]) = [1, 2] */
@@ -1554,17 +1615,20 @@ TJ_API tj_tensor *tj_roll_at(const char *site, tj_tensor *x, int64_t n, int axis
 /* each slice along an axis n times, one after the other */
 TJ_API tj_tensor *tj_repeat_interleave(tj_tensor *x, int64_t n, int axis);
 TJ_API tj_tensor *tj_repeat_interleave_at(const char *site, tj_tensor *x, int64_t n, int axis);
-#define tj_repeat_interleave(x, n, axis) tj_repeat_interleave_at(TJ_SITE, x, n, axis) /* tj_repeat_interleave([[1, 2]], 2, 1) = [[1, 1, 2, 2]] */
+#define tj_repeat_interleave(x, n, axis) tj_repeat_interleave_at(TJ_SITE, x, n, axis)
+/* tj_repeat_interleave([[1, 2]], 2, 1) = [[1, 1, 2, 2]] */
 
 /* x as a whole, shape[i] times along axis i; a list with more entries than axes adds axes in front, one with fewer is for the last axes */
 TJ_API tj_tensor *tj_tile(tj_tensor *x, tj_dims shape);
 TJ_API tj_tensor *tj_tile_at(const char *site, tj_tensor *x, tj_dims shape);
 #define tj_tile(x, shape) tj_tile_at(TJ_SITE, x, shape) /* tj_tile([1, 2], TJ_SHAPE(2)) = [1, 2, 1, 2] */
 
-/* pads: for each of the last axes how many elements come before and behind, in the order of the axes, as in NumPy (PyTorch: the last axis first); fewer than 0: so many go. TJ_PAD_CONSTANT: of that value; in the other modes value is not used */
+/* pads: for each of the last axes how many elements come before and behind, in the order of the axes, as in NumPy (PyTorch: the last axis
+ * first); fewer than 0: so many go. TJ_PAD_CONSTANT: of that value; in the other modes value is not used */
 TJ_API tj_tensor *tj_pad(tj_tensor *x, tj_dims pads, tj_pad_mode mode, tj_tensor *value);
 TJ_API tj_tensor *tj_pad_at(const char *site, tj_tensor *x, tj_dims pads, tj_pad_mode mode, tj_tensor *value);
-#define tj_pad(x, pads, mode, value) tj_pad_at(TJ_SITE, x, pads, mode, value) /* tj_pad([1, 2], TJ_SHAPE(1, 2), TJ_PAD_CONSTANT, tj_i(0)) = [0, 1, 2, 0, 0] */
+#define tj_pad(x, pads, mode, value) tj_pad_at(TJ_SITE, x, pads, mode, value)
+/* tj_pad([1, 2], TJ_SHAPE(1, 2), TJ_PAD_CONSTANT, tj_i(0)) = [0, 1, 2, 0, 0] */
 
 /* the elements of the last two axes with column - row <= diagonal, else 0 */
 TJ_API tj_tensor *tj_tril(tj_tensor *x, int64_t diagonal);
@@ -1651,20 +1715,25 @@ TJ_API tj_tensor *tj_argmin(tj_tensor *x, int64_t axis, bool keepdim);
 TJ_API tj_tensor *tj_argmin_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim);
 #define tj_argmin(x, axis, keepdim) tj_argmin_at(TJ_SITE, x, axis, keepdim) /* tj_argmin([3, 1, 1], 0, false) = 1 */
 
-/* the largest element along an axis, and the index of the first such; NaN counts as largest; axis TJ_END_DIM: in the flattened operand. Returns the values; NULL for indices if not wanted */
+/* the largest element along an axis, and the index of the first such; NaN counts as largest; axis TJ_END_DIM: in the flattened operand.
+ * Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_max_with_indices(tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_with_indices_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
-#define tj_max_with_indices(x, axis, keepdim, indices) tj_max_with_indices_at(TJ_SITE, x, axis, keepdim, indices) /* tj_max_with_indices([3, 7, 7], 0, false, &indices) = 7, 1 */
+#define tj_max_with_indices(x, axis, keepdim, indices) tj_max_with_indices_at(TJ_SITE, x, axis, keepdim, indices)
+/* tj_max_with_indices([3, 7, 7], 0, false, &indices) = 7, 1 */
 
-/* the smallest element along an axis, and the index of the first such; NaN counts as smallest; axis TJ_END_DIM: in the flattened operand. Returns the values; NULL for indices if not wanted */
+/* the smallest element along an axis, and the index of the first such; NaN counts as smallest; axis TJ_END_DIM: in the flattened operand.
+ * Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_min_with_indices(tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 TJ_API tj_tensor *tj_min_with_indices_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
-#define tj_min_with_indices(x, axis, keepdim, indices) tj_min_with_indices_at(TJ_SITE, x, axis, keepdim, indices) /* tj_min_with_indices([3, 1, 1], 0, false, &indices) = 1, 1 */
+#define tj_min_with_indices(x, axis, keepdim, indices) tj_min_with_indices_at(TJ_SITE, x, axis, keepdim, indices)
+/* tj_min_with_indices([3, 1, 1], 0, false, &indices) = 1, 1 */
 
 /* variance: (sum (a - mean)^2 - (sum (a - mean))^2 / n) / max(n - correction, 0) */
 TJ_API tj_tensor *tj_var(tj_tensor *x, tj_dims axes, double correction, bool keepdim);
 TJ_API tj_tensor *tj_var_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim);
-#define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim) /* tj_var([1., 2., 3.], TJ_ALL, 1, false) = 1. */
+#define tj_var(x, axes, correction, keepdim) tj_var_at(TJ_SITE, x, axes, correction, keepdim)
+/* tj_var([1., 2., 3.], TJ_ALL, 1, false) = 1. */
 
 /* the sum of the diagonal of a matrix; integers and bool give i64 */
 TJ_API tj_tensor *tj_trace(tj_tensor *x);
@@ -1684,12 +1753,15 @@ TJ_API tj_tensor *tj_cumprod_at(const char *site, tj_tensor *x, int axis);
 /* the largest of x[0] to x[i], and the index of the last such; NaN counts as largest. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_cummax(tj_tensor *x, int axis, tj_tensor **indices);
 TJ_API tj_tensor *tj_cummax_at(const char *site, tj_tensor *x, int axis, tj_tensor **indices);
-#define tj_cummax(x, axis, indices) tj_cummax_at(TJ_SITE, x, axis, indices) /* tj_cummax([1, 3, 2, 3], 0, &indices) = [1, 3, 3, 3], [0, 1, 1, 3] */
+#define tj_cummax(x, axis, indices) tj_cummax_at(TJ_SITE, x, axis, indices)
+/* tj_cummax([1, 3, 2, 3], 0, &indices) = [1, 3, 3, 3], [0, 1, 1, 3] */
 
-/* the smallest of x[0] to x[i], and the index of the last such; NaN counts as smallest. Returns the values; NULL for indices if not wanted */
+/* the smallest of x[0] to x[i], and the index of the last such; NaN counts as smallest. Returns the values; NULL for indices if not
+ * wanted */
 TJ_API tj_tensor *tj_cummin(tj_tensor *x, int axis, tj_tensor **indices);
 TJ_API tj_tensor *tj_cummin_at(const char *site, tj_tensor *x, int axis, tj_tensor **indices);
-#define tj_cummin(x, axis, indices) tj_cummin_at(TJ_SITE, x, axis, indices) /* tj_cummin([3, 1, 2, 1], 0, &indices) = [3, 1, 1, 1], [0, 1, 1, 3] */
+#define tj_cummin(x, axis, indices) tj_cummin_at(TJ_SITE, x, axis, indices)
+/* tj_cummin([3, 1, 2, 1], 0, &indices) = [3, 1, 1, 1], [0, 1, 1, 3] */
 
 /* log(exp(x[0]) + ... + exp(x[i])) without overflow */
 TJ_API tj_tensor *tj_logcumsumexp(tj_tensor *x, int axis);
@@ -1699,57 +1771,74 @@ TJ_API tj_tensor *tj_logcumsumexp_at(const char *site, tj_tensor *x, int axis);
 /* y[i] = a[i] * y[i - 1] + b[i], rounded once; y[0] is b[0]. a and b have one shape */
 TJ_API tj_tensor *tj_linear_recurrence(tj_tensor *a, tj_tensor *b, int axis);
 TJ_API tj_tensor *tj_linear_recurrence_at(const char *site, tj_tensor *a, tj_tensor *b, int axis);
-#define tj_linear_recurrence(a, b, axis) tj_linear_recurrence_at(TJ_SITE, a, b, axis) /* tj_linear_recurrence([0., 2., 2.], [1., 1., 1.], 0) = [1., 3., 7.] */
+#define tj_linear_recurrence(a, b, axis) tj_linear_recurrence_at(TJ_SITE, a, b, axis)
+/* tj_linear_recurrence([0., 2., 2.], [1., 1., 1.], 0) = [1., 3., 7.] */
 
 /* sorts along an axis; indices says where each element was. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_sort(tj_tensor *x, int axis, bool descending, tj_tensor **indices);
 TJ_API tj_tensor *tj_sort_at(const char *site, tj_tensor *x, int axis, bool descending, tj_tensor **indices);
-#define tj_sort(x, axis, descending, indices) tj_sort_at(TJ_SITE, x, axis, descending, indices) /* tj_sort([3, 1, 2], 0, false, &indices) = [1, 2, 3], [1, 2, 0] */
+#define tj_sort(x, axis, descending, indices) tj_sort_at(TJ_SITE, x, axis, descending, indices)
+/* tj_sort([3, 1, 2], 0, false, &indices) = [1, 2, 3], [1, 2, 0] */
 
 /* the indices of sort */
 TJ_API tj_tensor *tj_argsort(tj_tensor *x, int axis, bool descending);
 TJ_API tj_tensor *tj_argsort_at(const char *site, tj_tensor *x, int axis, bool descending);
 #define tj_argsort(x, axis, descending) tj_argsort_at(TJ_SITE, x, axis, descending) /* tj_argsort([3, 1, 2], 0, false) = [1, 2, 0] */
 
-/* the first k elements of the sorted axis, descending if largest; indices says where each was. Returns the values; NULL for indices if not wanted */
+/* the first k elements of the sorted axis, descending if largest; indices says where each was. Returns the values; NULL for indices if not
+ * wanted */
 TJ_API tj_tensor *tj_topk(tj_tensor *x, int64_t k, int axis, bool largest, tj_tensor **indices);
 TJ_API tj_tensor *tj_topk_at(const char *site, tj_tensor *x, int64_t k, int axis, bool largest, tj_tensor **indices);
-#define tj_topk(x, k, axis, largest, indices) tj_topk_at(TJ_SITE, x, k, axis, largest, indices) /* tj_topk([3, 1, 2], 2, 0, true, &indices) = [3, 2], [0, 2] */
+#define tj_topk(x, k, axis, largest, indices) tj_topk_at(TJ_SITE, x, k, axis, largest, indices)
+/* tj_topk([3, 1, 2], 2, 0, true, &indices) = [3, 2], [0, 2] */
 
-/* the elements that ascending sort has at the places place[..i..] of the axis, and where each was, without sorting all of it if they are few; place is an index as that of gather, with as many axes as x. Returns the values; NULL for indices if not wanted */
+/* the elements that ascending sort has at the places place[..i..] of the axis, and where each was, without sorting all of it if they are
+ * few; place is an index as that of gather, with as many axes as x. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_take_sorted(tj_tensor *x, tj_tensor *place, int axis, tj_tensor **indices);
 TJ_API tj_tensor *tj_take_sorted_at(const char *site, tj_tensor *x, tj_tensor *place, int axis, tj_tensor **indices);
-#define tj_take_sorted(x, place, axis, indices) tj_take_sorted_at(TJ_SITE, x, place, axis, indices) /* tj_take_sorted([3, 1, 2], [2, 0], 0, &indices) = [3, 1], [0, 1] */
+#define tj_take_sorted(x, place, axis, indices) tj_take_sorted_at(TJ_SITE, x, place, axis, indices)
+/* tj_take_sorted([3, 1, 2], [2, 0], 0, &indices) = [3, 1], [0, 1] */
 
-/* the index at which each value would be inserted into sorted, an ascending last axis, to keep it so: before the elements equal to it, or behind them if right. sorted is 1-d, or has the leading sizes of values */
+/* the index at which each value would be inserted into sorted, an ascending last axis, to keep it so: before the elements equal to it, or
+ * behind them if right. sorted is 1-d, or has the leading sizes of values */
 TJ_API tj_tensor *tj_searchsorted(tj_tensor *sorted, tj_tensor *values, bool right);
 TJ_API tj_tensor *tj_searchsorted_at(const char *site, tj_tensor *sorted, tj_tensor *values, bool right);
-#define tj_searchsorted(sorted, values, right) tj_searchsorted_at(TJ_SITE, sorted, values, right) /* tj_searchsorted([1, 3, 5], [3, 4], false) = [1, 2] */
+#define tj_searchsorted(sorted, values, right) tj_searchsorted_at(TJ_SITE, sorted, values, right)
+/* tj_searchsorted([1, 3, 5], [3, 4], false) = [1, 2] */
 
-/* matrix product; batch axes broadcast; 1-d operands as in NumPy; integers keep their dtype and wrap (cast i8 to i32 first), bf16 and f16 add in f32 and round once; the order of its sums is in NUMERICS.md */
+/* matrix product; batch axes broadcast; 1-d operands as in NumPy; integers keep their dtype and wrap (cast i8 to i32 first), bf16 and f16
+ * add in f32 and round once; the order of its sums is in NUMERICS.md */
 TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b) /* tj_matmul([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]] */
 
-/* cross-correlation: y[n,o,i] = sum over c, j of x[n,c,i * stride + j * dilation - pad] * weight[o,c,j]; x is [N,C,...], weight [O,C / groups,...]; group g of the channels o takes group g of the channels c. Padding counts as 0, so an infinite weight over it gives NaN */
+/* cross-correlation: y[n,o,i] = sum over c, j of x[n,c,i * stride + j * dilation - pad] * weight[o,c,j]; x is [N,C,...], weight [O,C /
+ * groups,...]; group g of the channels o takes group g of the channels c. Padding counts as 0, so an infinite weight over it gives NaN */
 TJ_API tj_tensor *tj_conv(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
 TJ_API tj_tensor *tj_conv_at(const char *site, tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
-#define tj_conv(x, weight, groups, window) tj_conv_at(TJ_SITE, x, weight, groups, window) /* tj_conv([[[1., 2., 3., 4.]]], [[[1., -1.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[-1., -1., -1.]]] */
+#define tj_conv(x, weight, groups, window) tj_conv_at(TJ_SITE, x, weight, groups, window)
+/* tj_conv([[[1., 2., 3., 4.]]], [[[1., -1.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[-1., -1., -1.]]] */
 
-/* the gradient of conv by x: element i of x adds x[n,c,i] * weight[c,o,j] to y[n,o,i * stride + j * dilation - pad]; weight is [C,O / groups,...]. Where no element is it counts as 0, so an infinite weight may give NaN */
+/* the gradient of conv by x: element i of x adds x[n,c,i] * weight[c,o,j] to y[n,o,i * stride + j * dilation - pad]; weight is [C,O /
+ * groups,...]. Where no element is it counts as 0, so an infinite weight may give NaN */
 TJ_API tj_tensor *tj_conv_transpose(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
 TJ_API tj_tensor *tj_conv_transpose_at(const char *site, tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
-#define tj_conv_transpose(x, weight, groups, window) tj_conv_transpose_at(TJ_SITE, x, weight, groups, window) /* tj_conv_transpose([[[1., 2.]]], [[[1., 10.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[1., 12., 20.]]] */
+#define tj_conv_transpose(x, weight, groups, window) tj_conv_transpose_at(TJ_SITE, x, weight, groups, window)
+/* tj_conv_transpose([[[1., 2.]]], [[[1., 10.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[1., 12., 20.]]] */
 
-/* the largest element of each window; NaN if any is NaN; padding counts as the least value. ceil: also the last window that only begins inside. The gradient goes to the first largest element */
+/* the largest element of each window; NaN if any is NaN; padding counts as the least value. ceil: also the last window that only begins
+ * inside. The gradient goes to the first largest element */
 TJ_API tj_tensor *tj_max_pool(tj_tensor *x, tj_dims window, bool ceil);
 TJ_API tj_tensor *tj_max_pool_at(const char *site, tj_tensor *x, tj_dims window, bool ceil);
-#define tj_max_pool(x, window, ceil) tj_max_pool_at(TJ_SITE, x, window, ceil) /* tj_max_pool([[[1., 3., 2., 4.]]], TJ_SHAPE(2, 2, 1, 0, 0), false) = [[[3., 4.]]] */
+#define tj_max_pool(x, window, ceil) tj_max_pool_at(TJ_SITE, x, window, ceil)
+/* tj_max_pool([[[1., 3., 2., 4.]]], TJ_SHAPE(2, 2, 1, 0, 0), false) = [[[3., 4.]]] */
 
-/* the sum of each window, padded with zeros, / divisor; 0: / the number of elements and of zeros that were asked for; -1: / the number of elements */
+/* the sum of each window, padded with zeros, / divisor; 0: / the number of elements and of zeros that were asked for; -1: / the number of
+ * elements */
 TJ_API tj_tensor *tj_avg_pool(tj_tensor *x, tj_dims window, bool ceil, int64_t divisor);
 TJ_API tj_tensor *tj_avg_pool_at(const char *site, tj_tensor *x, tj_dims window, bool ceil, int64_t divisor);
-#define tj_avg_pool(x, window, ceil, divisor) tj_avg_pool_at(TJ_SITE, x, window, ceil, divisor) /* tj_avg_pool([[[1., 3., 2., 4.]]], TJ_SHAPE(2, 2, 1, 0, 0), false, 0) = [[[2., 3.]]] */
+#define tj_avg_pool(x, window, ceil, divisor) tj_avg_pool_at(TJ_SITE, x, window, ceil, divisor)
+/* tj_avg_pool([[[1., 3., 2., 4.]]], TJ_SHAPE(2, 2, 1, 0, 0), false, 0) = [[[2., 3.]]] */
 
 /* y[..i..] = a[..index[..i..]..] along an axis; without axes a or the index counts as [1], also in the next ones */
 TJ_API tj_tensor *tj_gather(tj_tensor *x, int axis, tj_tensor *index);
@@ -1759,37 +1848,45 @@ TJ_API tj_tensor *tj_gather_at(const char *site, tj_tensor *x, int axis, tj_tens
 /* the slices index[] along an axis; of a 0-d a the one element, 0-d */
 TJ_API tj_tensor *tj_index_select(tj_tensor *x, int axis, tj_tensor *index);
 TJ_API tj_tensor *tj_index_select_at(const char *site, tj_tensor *x, int axis, tj_tensor *index);
-#define tj_index_select(x, axis, index) tj_index_select_at(TJ_SITE, x, axis, index) /* tj_index_select([10, 20, 30], 0, [2, 0]) = [30, 10] */
+#define tj_index_select(x, axis, index) tj_index_select_at(TJ_SITE, x, axis, index)
+/* tj_index_select([10, 20, 30], 0, [2, 0]) = [30, 10] */
 
 /* a[index, :]; has the shape of the index and one more axis */
 TJ_API tj_tensor *tj_embedding(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_embedding_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_embedding(a, b) tj_embedding_at(TJ_SITE, a, b) /* tj_embedding([[1., 2.], [3., 4.]], [1, 0]) = [[3., 4.], [1., 2.]] */
 
-/* y is a copy of a; then y[..index[..i..]..] += src[..i..] in the order of the index. All have one rank; along no axis is the index longer than src, nor, but for the given axis, than a: elements of src beyond the index are not used */
+/* y is a copy of a; then y[..index[..i..]..] += src[..i..] in the order of the index. All have one rank; along no axis is the index longer
+ * than src, nor, but for the given axis, than a: elements of src beyond the index are not used */
 TJ_API tj_tensor *tj_scatter_add(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-#define tj_scatter_add(x, axis, index, src) tj_scatter_add_at(TJ_SITE, x, axis, index, src) /* tj_scatter_add([0, 0, 0], 0, [1, 1, 2], [5, 6, 7]) = [0, 11, 7] */
+#define tj_scatter_add(x, axis, index, src) tj_scatter_add_at(TJ_SITE, x, axis, index, src)
+/* tj_scatter_add([0, 0, 0], 0, [1, 1, 2], [5, 6, 7]) = [0, 11, 7] */
 
-/* as scatter_add, but src[..i..] takes the place of the element: of several for one element the last in the order of the index stays, and has the gradient */
+/* as scatter_add, but src[..i..] takes the place of the element: of several for one element the last in the order of the index stays, and
+ * has the gradient */
 TJ_API tj_tensor *tj_scatter(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-#define tj_scatter(x, axis, index, src) tj_scatter_at(TJ_SITE, x, axis, index, src) /* tj_scatter([0, 0, 0], 0, [1, 1, 2], [5, 6, 7]) = [0, 6, 7] */
+#define tj_scatter(x, axis, index, src) tj_scatter_at(TJ_SITE, x, axis, index, src)
+/* tj_scatter([0, 0, 0], 0, [1, 1, 2], [5, 6, 7]) = [0, 6, 7] */
 
 /* as scatter_add, but the element is multiplied by src[..i..] */
 TJ_API tj_tensor *tj_scatter_prod(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_prod_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-#define tj_scatter_prod(x, axis, index, src) tj_scatter_prod_at(TJ_SITE, x, axis, index, src) /* tj_scatter_prod([1, 1, 1], 0, [1, 1, 2], [5, 6, 7]) = [1, 30, 7] */
+#define tj_scatter_prod(x, axis, index, src) tj_scatter_prod_at(TJ_SITE, x, axis, index, src)
+/* tj_scatter_prod([1, 1, 1], 0, [1, 1, 2], [5, 6, 7]) = [1, 30, 7] */
 
 /* as scatter_add, but the larger of the element and src[..i..] stays; NaN counts as largest; those that are equal share the gradient */
 TJ_API tj_tensor *tj_scatter_amax(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_amax_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-#define tj_scatter_amax(x, axis, index, src) tj_scatter_amax_at(TJ_SITE, x, axis, index, src) /* tj_scatter_amax([0, 0, 9], 0, [1, 1, 2], [5, 6, 7]) = [0, 6, 9] */
+#define tj_scatter_amax(x, axis, index, src) tj_scatter_amax_at(TJ_SITE, x, axis, index, src)
+/* tj_scatter_amax([0, 0, 9], 0, [1, 1, 2], [5, 6, 7]) = [0, 6, 9] */
 
 /* as scatter_add, but the smaller of the element and src[..i..] stays; NaN counts as smallest; those that are equal share the gradient */
 TJ_API tj_tensor *tj_scatter_amin(tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_scatter_amin_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-#define tj_scatter_amin(x, axis, index, src) tj_scatter_amin_at(TJ_SITE, x, axis, index, src) /* tj_scatter_amin([9, 9, 0], 0, [1, 1, 2], [5, 6, 7]) = [9, 5, 0] */
+#define tj_scatter_amin(x, axis, index, src) tj_scatter_amin_at(TJ_SITE, x, axis, index, src)
+/* tj_scatter_amin([9, 9, 0], 0, [1, 1, 2], [5, 6, 7]) = [9, 5, 0] */
 
 /* 1 at the index, else 0, along a new last axis of size n; the dtype is i64 */
 TJ_API tj_tensor *tj_one_hot(tj_tensor *index, int64_t n);
@@ -1844,7 +1941,8 @@ TJ_API tj_tensor *tj_normalize_at(const char *site, tj_tensor *x, int axis, doub
 /* (a - mean) / sqrt(var + eps) * weight + bias over the last axis */
 TJ_API tj_tensor *tj_layer_norm(tj_tensor *x, tj_tensor *weight, tj_tensor *bias, double eps);
 TJ_API tj_tensor *tj_layer_norm_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, double eps);
-#define tj_layer_norm(x, weight, bias, eps) tj_layer_norm_at(TJ_SITE, x, weight, bias, eps) /* tj_layer_norm([1., 2., 3.], [1., 1., 1.], [0., 0., 10.], 1e-5) = [-1.2247, 0., 11.2247] */
+#define tj_layer_norm(x, weight, bias, eps) tj_layer_norm_at(TJ_SITE, x, weight, bias, eps)
+/* tj_layer_norm([1., 2., 3.], [1., 1., 1.], [0., 0., 10.], 1e-5) = [-1.2247, 0., 11.2247] */
 
 /* a / sqrt(mean(a^2) + eps) * weight over the last axis */
 TJ_API tj_tensor *tj_rms_norm(tj_tensor *x, tj_tensor *weight, double eps);
@@ -1866,42 +1964,57 @@ TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor 
 
 /* ---- reading and writing by index ------------------------------------------------------------------ */
 
-/* Indices are i32 or i64; those out of range are an error. In the functions marked *, negative ones count from the end. Of several sources for one
- * element the last stays, or they are added in the order of the index: so the result is always the same. src has the dtype of x. */
+/* Indices are i32 or i64; those out of range are an error. In the functions marked *, negative ones count from the end. Of several sources
+ * for one element the last stays, or they are added in the order of the index: so the result is always the same. src has the dtype of x. */
 typedef enum tj_reduction { TJ_REDUCE_SUM, TJ_REDUCE_PROD, TJ_REDUCE_MEAN, TJ_REDUCE_AMAX, TJ_REDUCE_AMIN } tj_reduction;
-/* tj_scatter_add() and its like, chosen by `how`. Without include_self the elements of x that get a source do not count. A mean of integers is rounded down. */
-TJ_API tj_tensor *tj_scatter_reduce_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src, tj_reduction how, bool include_self);
-#define tj_scatter_reduce(x, axis, index, src, how, include_self) tj_scatter_reduce_at(TJ_SITE, x, axis, index, src, how, include_self) /* tj_scatter_reduce([1, 2, 3], 0, [0, 0, 2], [5, 7, 9], TJ_REDUCE_MEAN, false) = [6, 2, 9] */
-/* The index is 1-d or 0-d; 0-d x and src count as [1]. Slice index[i] of an axis of x is added to, becomes, or is joined with slice i of src; or becomes a value *. */
+/* tj_scatter_add() and its like, chosen by `how`. Without include_self the elements of x that get a source do not count. A mean of integers
+ * is rounded down. */
+TJ_API tj_tensor *tj_scatter_reduce_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src, tj_reduction how,
+                                       bool include_self);
+#define tj_scatter_reduce(x, axis, index, src, how, include_self) tj_scatter_reduce_at(TJ_SITE, x, axis, index, src, how, include_self)
+/* tj_scatter_reduce([1, 2, 3], 0, [0, 0, 2], [5, 7, 9], TJ_REDUCE_MEAN, false) = [6, 2, 9] */
+/* The index is 1-d or 0-d; 0-d x and src count as [1]. Slice index[i] of an axis of x is added to, becomes, or is joined with slice i of
+ * src; or becomes a value *. */
 TJ_API tj_tensor *tj_index_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
 TJ_API tj_tensor *tj_index_copy_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src);
-TJ_API tj_tensor *tj_index_reduce_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src, tj_reduction how, bool include_self);
+TJ_API tj_tensor *tj_index_reduce_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *src, tj_reduction how,
+                                     bool include_self);
 TJ_API tj_tensor *tj_index_fill_at(const char *site, tj_tensor *x, int axis, tj_tensor *index, tj_tensor *value);
-#define tj_index_add(x, axis, index, src) tj_index_add_at(TJ_SITE, x, axis, index, src) /* tj_index_add([1, 2, 3], 0, [2, 0], [10, 20]) = [21, 2, 13] */
-#define tj_index_copy(x, axis, index, src) tj_index_copy_at(TJ_SITE, x, axis, index, src) /* tj_index_copy([1, 2, 3], 0, [2, 0], [10, 20]) = [20, 2, 10] */
-#define tj_index_reduce(x, axis, index, src, how, include_self) tj_index_reduce_at(TJ_SITE, x, axis, index, src, how, include_self) /* tj_index_reduce([1, 2, 3], 0, [2, 2], [10, 20], TJ_REDUCE_AMAX, true) = [1, 2, 20] */
-#define tj_index_fill(x, axis, index, value) tj_index_fill_at(TJ_SITE, x, axis, index, value) /* tj_index_fill([1, 2, 3], 0, [0, -1], tj_i(9)) = [9, 2, 9] */
-/* * x[i, j, ...], as in NumPy: the indices broadcast to one shape, which stands in the place of the axes that they are for: `axes`, or the first ones
- * (TJ_ALL). If these axes are not adjacent, it comes first. A bool mask counts for as many axes as it has, and gives its true elements, as
- * tj_nonzero() does: in a body, a boundary. index_put: x with `values`, which broadcast to the shape of tj_index(), at these places; accumulate: added.
+#define tj_index_add(x, axis, index, src) tj_index_add_at(TJ_SITE, x, axis, index, src)
+/* tj_index_add([1, 2, 3], 0, [2, 0], [10, 20]) = [21, 2, 13] */
+#define tj_index_copy(x, axis, index, src) tj_index_copy_at(TJ_SITE, x, axis, index, src)
+/* tj_index_copy([1, 2, 3], 0, [2, 0], [10, 20]) = [20, 2, 10] */
+#define tj_index_reduce(x, axis, index, src, how, include_self) tj_index_reduce_at(TJ_SITE, x, axis, index, src, how, include_self)
+/* tj_index_reduce([1, 2, 3], 0, [2, 2], [10, 20], TJ_REDUCE_AMAX, true) = [1, 2, 20] */
+#define tj_index_fill(x, axis, index, value) tj_index_fill_at(TJ_SITE, x, axis, index, value)
+/* tj_index_fill([1, 2, 3], 0, [0, -1], tj_i(9)) = [9, 2, 9] */
+/* * x[i, j, ...], as in NumPy: the indices broadcast to one shape, which stands in the place of the axes that they are for: `axes`, or the
+ * first ones (TJ_ALL). If these axes are not adjacent, it comes first. A bool mask counts for as many axes as it has, and gives its true
+ * elements, as tj_nonzero() does: in a body, a boundary. index_put: x with `values`, which broadcast to the shape of tj_index(), at these
+ * places; accumulate: added.
  *
  *   y = tj_index(x, TJ_ALL, TJ_LIST(rows, columns));        x[rows, columns]
  *   y = tj_index(x, TJ_AXES(1), TJ_LIST(i));                x[:, i]            */
 TJ_API tj_tensor *tj_index_at(const char *site, tj_tensor *x, tj_dims axes, tj_list indices);
 TJ_API tj_tensor *tj_index_put_at(const char *site, tj_tensor *x, tj_dims axes, tj_list indices, tj_tensor *values, bool accumulate);
-#define tj_index(x, axes, indices) tj_index_at(TJ_SITE, x, axes, indices) /* tj_index([[1, 2], [3, 4]], TJ_ALL, TJ_LIST([0, 1], [1, 1])) = [2, 4] */
-#define tj_index_put(x, axes, indices, values, accumulate) tj_index_put_at(TJ_SITE, x, axes, indices, values, accumulate) /* tj_index_put([[1, 2], [3, 4]], TJ_ALL, TJ_LIST([0, 1], [1, 1]), tj_i(9), false) = [[1, 9], [3, 9]] */
+#define tj_index(x, axes, indices) tj_index_at(TJ_SITE, x, axes, indices)
+/* tj_index([[1, 2], [3, 4]], TJ_ALL, TJ_LIST([0, 1], [1, 1])) = [2, 4] */
+#define tj_index_put(x, axes, indices, values, accumulate) tj_index_put_at(TJ_SITE, x, axes, indices, values, accumulate)
+/* tj_index_put([[1, 2], [3, 4]], TJ_ALL, TJ_LIST([0, 1], [1, 1]), tj_i(9), false) = [[1, 9], [3, 9]] */
 /* * By an index into all elements of x in row-major order. take has the shape of the index; src has one element for each of the index. */
 TJ_API tj_tensor *tj_take_at(const char *site, tj_tensor *x, tj_tensor *index);
 TJ_API tj_tensor *tj_put_at(const char *site, tj_tensor *x, tj_tensor *index, tj_tensor *src, bool accumulate);
 #define tj_take(x, index) tj_take_at(TJ_SITE, x, index) /* tj_take([[1, 2], [3, 4]], [3, 0]) = [4, 1] */
-#define tj_put(x, index, src, accumulate) tj_put_at(TJ_SITE, x, index, src, accumulate) /* tj_put([[1, 2], [3, 4]], [3, 0], [30, 10], false) = [[10, 2], [3, 30]] */
+#define tj_put(x, index, src, accumulate) tj_put_at(TJ_SITE, x, index, src, accumulate)
+/* tj_put([[1, 2], [3, 4]], [3, 0], [30, 10], false) = [[10, 2], [3, 30]] */
 /* * tj_gather() whose operands broadcast, but for the axis. TJ_END_DIM: by a 1-d index into all elements. */
 TJ_API tj_tensor *tj_take_along_dim_at(const char *site, tj_tensor *x, tj_tensor *index, int64_t axis);
-#define tj_take_along_dim(x, index, axis) tj_take_along_dim_at(TJ_SITE, x, index, axis) /* tj_take_along_dim([[3, 1], [5, 7]], [[1, 0]], 1) = [[1, 3], [7, 5]] */
+#define tj_take_along_dim(x, index, axis) tj_take_along_dim_at(TJ_SITE, x, index, axis)
+/* tj_take_along_dim([[3, 1], [5, 7]], [[1, 0]], 1) = [[1, 3], [7, 5]] */
 /* x; where the bool mask is true, the elements of src, in their order. Too few of them are an error. */
 TJ_API tj_tensor *tj_masked_scatter_at(const char *site, tj_tensor *x, tj_tensor *mask, tj_tensor *src);
-#define tj_masked_scatter(x, mask, src) tj_masked_scatter_at(TJ_SITE, x, mask, src) /* tj_masked_scatter([1, 2, 3], [true, false, true], [10, 20]) = [10, 2, 20] */
+#define tj_masked_scatter(x, mask, src) tj_masked_scatter_at(TJ_SITE, x, mask, src)
+/* tj_masked_scatter([1, 2, 3], [true, false, true], [10, 20]) = [10, 2, 20] */
 /* * Index i of an axis, without that axis; `length` elements of an axis. */
 TJ_API tj_tensor *tj_select_at(const char *site, tj_tensor *x, int axis, int64_t i);
 TJ_API tj_tensor *tj_narrow_at(const char *site, tj_tensor *x, int axis, int64_t start, int64_t length);
@@ -1911,25 +2024,32 @@ TJ_API tj_tensor *tj_narrow_at(const char *site, tj_tensor *x, int axis, int64_t
 TJ_API tj_tensor *tj_slice_scatter_at(const char *site, tj_tensor *x, tj_tensor *src, int axis, int64_t start, int64_t stop, int64_t step);
 TJ_API tj_tensor *tj_select_scatter_at(const char *site, tj_tensor *x, tj_tensor *src, int axis, int64_t i);
 TJ_API tj_tensor *tj_diagonal_scatter_at(const char *site, tj_tensor *x, tj_tensor *src, int64_t diagonal, int a, int b);
-#define tj_slice_scatter(x, src, axis, start, stop, step) tj_slice_scatter_at(TJ_SITE, x, src, axis, start, stop, step) /* tj_slice_scatter([1, 2, 3, 4], [10, 20], 0, 1, 3, 1) = [1, 10, 20, 4] */
-#define tj_select_scatter(x, src, axis, i) tj_select_scatter_at(TJ_SITE, x, src, axis, i) /* tj_select_scatter([[1, 2], [3, 4]], [10, 20], 0, 1) = [[1, 2], [10, 20]] */
-#define tj_diagonal_scatter(x, src, diagonal, a, b) tj_diagonal_scatter_at(TJ_SITE, x, src, diagonal, a, b) /* tj_diagonal_scatter([[1, 2], [3, 4]], [10, 20], 0, 0, 1) = [[10, 2], [3, 20]] */
+#define tj_slice_scatter(x, src, axis, start, stop, step) tj_slice_scatter_at(TJ_SITE, x, src, axis, start, stop, step)
+/* tj_slice_scatter([1, 2, 3, 4], [10, 20], 0, 1, 3, 1) = [1, 10, 20, 4] */
+#define tj_select_scatter(x, src, axis, i) tj_select_scatter_at(TJ_SITE, x, src, axis, i)
+/* tj_select_scatter([[1, 2], [3, 4]], [10, 20], 0, 1) = [[1, 2], [10, 20]] */
+#define tj_diagonal_scatter(x, src, diagonal, a, b) tj_diagonal_scatter_at(TJ_SITE, x, src, diagonal, a, b)
+/* tj_diagonal_scatter([[1, 2], [3, 4]], [10, 20], 0, 0, 1) = [[10, 2], [3, 20]] */
 
-/* The coordinates of places that count the elements of a tensor of this shape row by row: out[i] along axis i, i64, of the shape of the index. The inverse of NumPy's
- * ravel_multi_index(). A place out of range is an error. Returns the number of axes, 0 after an error. */
+/* The coordinates of places that count the elements of a tensor of this shape row by row: out[i] along axis i, i64, of the shape of the
+ * index. The inverse of NumPy's ravel_multi_index(). A place out of range is an error. Returns the number of axes, 0 after an error. */
 TJ_API int tj_unravel_index_at(const char *site, tj_tensor *index, tj_dims shape, tj_tensor **out);
-#define tj_unravel_index(index, shape, out) tj_unravel_index_at(TJ_SITE, index, shape, out) /* tj_unravel_index([5, 0, 3], TJ_SHAPE(2, 3), out) = [1, 0, 1], [2, 0, 0] */
-/* tj_nonzero() and tj_unique() in results of `size` rows, so that they stay in the graph: what does not fit is left out, what is missing is `fill` (PyTorch: -1; JAX: fill_value).
- * count: how many rows are real, a 0-d i64; it may be NULL. Values have no gradient. */
+#define tj_unravel_index(index, shape, out) tj_unravel_index_at(TJ_SITE, index, shape, out)
+/* tj_unravel_index([5, 0, 3], TJ_SHAPE(2, 3), out) = [1, 0, 1], [2, 0, 0] */
+/* tj_nonzero() and tj_unique() in results of `size` rows, so that they stay in the graph: what does not fit is left out, what is missing is
+ * `fill` (PyTorch: -1; JAX: fill_value). count: how many rows are real, a 0-d i64; it may be NULL. Values have no gradient. */
 TJ_API tj_tensor *tj_nonzero_static_at(const char *site, tj_tensor *x, int64_t size, int64_t fill, tj_tensor **count);
 TJ_API tj_tensor *tj_unique_static_at(const char *site, tj_tensor *x, int64_t size, tj_tensor *fill, tj_tensor **count);
-#define tj_nonzero_static(x, size, fill, count) tj_nonzero_static_at(TJ_SITE, x, size, fill, count) /* tj_nonzero_static([[0, 5], [6, 0]], 3, -1, &count) = [[0, 1], [1, 0], [-1, -1]], 2 */
-#define tj_unique_static(x, size, fill, count) tj_unique_static_at(TJ_SITE, x, size, fill, count) /* tj_unique_static([3, 1, 3], 4, tj_i(9), &count) = [1, 3, 9, 9], 2 */
+#define tj_nonzero_static(x, size, fill, count) tj_nonzero_static_at(TJ_SITE, x, size, fill, count)
+/* tj_nonzero_static([[0, 5], [6, 0]], 3, -1, &count) = [[0, 1], [1, 0], [-1, -1]], 2 */
+#define tj_unique_static(x, size, fill, count) tj_unique_static_at(TJ_SITE, x, size, fill, count)
+/* tj_unique_static([3, 1, 3], 4, tj_i(9), &count) = [1, 3, 9, 9], 2 */
 
 /* ---- shapes and joins ------------------------------------------------------------------------------ */
 
 /* Views, under the names of PyTorch and NumPy. */
-TJ_API tj_tensor *tj_movedim_at(const char *site, tj_tensor *x, tj_dims from, tj_dims to); /* axis from[i] becomes axis to[i]; the others keep their order */
+/* axis from[i] becomes axis to[i]; the others keep their order */
+TJ_API tj_tensor *tj_movedim_at(const char *site, tj_tensor *x, tj_dims from, tj_dims to);
 #define tj_moveaxis(x, from, to) tj_movedim(x, from, to) /* tj_moveaxis([[[1, 2, 3]]], TJ_AXES(2), TJ_AXES(0)) = [[[1]], [[2]], [[3]]] */
 #define tj_swapaxes(x, a, b) tj_transpose(x, a, b) /* tj_swapaxes([[1, 2, 3]], 0, 1) = [[1], [2], [3]] */
 #define tj_broadcast_to(x, shape) tj_expand(x, shape) /* tj_broadcast_to([1, 2], TJ_SHAPE(2, 2)) = [[1, 2], [1, 2]] */
@@ -1940,11 +2060,13 @@ TJ_API tj_tensor *tj_movedim_at(const char *site, tj_tensor *x, tj_dims from, tj
 TJ_API tj_tensor *tj_atleast_1d_at(const char *site, tj_tensor *x);
 TJ_API tj_tensor *tj_atleast_2d_at(const char *site, tj_tensor *x); /* [n] as [1,n] */
 TJ_API tj_tensor *tj_atleast_3d_at(const char *site, tj_tensor *x); /* [n] as [1,n,1], [m,n] as [m,n,1] */
-TJ_API tj_tensor *tj_flatten_at(const char *site, tj_tensor *x, int first, int last); /* these axes and those between them as one; 0-d as [1] */
+/* these axes and those between them as one; 0-d as [1] */
+TJ_API tj_tensor *tj_flatten_at(const char *site, tj_tensor *x, int first, int last);
 TJ_API tj_tensor *tj_unflatten_at(const char *site, tj_tensor *x, int axis, tj_dims sizes); /* an axis as several; one size may be -1 */
 TJ_API tj_tensor *tj_expand_as_at(const char *site, tj_tensor *x, tj_tensor *like);
 TJ_API tj_tensor *tj_view_as_at(const char *site, tj_tensor *x, tj_tensor *like);
-TJ_API tj_tensor *tj_rot90_at(const char *site, tj_tensor *x, int k, int a, int b); /* turns the plane of two axes k times, from a towards b */
+/* turns the plane of two axes k times, from a towards b */
+TJ_API tj_tensor *tj_rot90_at(const char *site, tj_tensor *x, int k, int a, int b);
 TJ_API tj_tensor *tj_diag_at(const char *site, tj_tensor *x, int64_t diagonal); /* the diagonal of a matrix; the matrix of a diagonal */
 TJ_API tj_tensor *tj_diagflat_at(const char *site, tj_tensor *x, int64_t diagonal); /* the matrix whose diagonal has all elements of x */
 TJ_API tj_tensor *tj_block_diag_at(const char *site, tj_list list); /* the matrix with these matrices on its diagonal */
@@ -1952,12 +2074,14 @@ TJ_API tj_tensor *tj_hstack_at(const char *site, tj_list list); /* along axis 1;
 TJ_API tj_tensor *tj_vstack_at(const char *site, tj_list list); /* of tj_atleast_2d(), along axis 0 */
 TJ_API tj_tensor *tj_dstack_at(const char *site, tj_list list); /* of tj_atleast_3d(), along axis 2 */
 TJ_API tj_tensor *tj_column_stack_at(const char *site, tj_list list); /* 1-d ones as columns, along axis 1 */
-#define tj_movedim(x, from, to) tj_movedim_at(TJ_SITE, x, from, to) /* tj_movedim([[[1, 2]], [[3, 4]]], TJ_AXES(0), TJ_AXES(2)) = [[[1, 3], [2, 4]]] */
+#define tj_movedim(x, from, to) tj_movedim_at(TJ_SITE, x, from, to)
+/* tj_movedim([[[1, 2]], [[3, 4]]], TJ_AXES(0), TJ_AXES(2)) = [[[1, 3], [2, 4]]] */
 #define tj_atleast_1d(x) tj_atleast_1d_at(TJ_SITE, x) /* tj_atleast_1d(tj_i(3)) = [3] */
 #define tj_atleast_2d(x) tj_atleast_2d_at(TJ_SITE, x) /* tj_atleast_2d([1, 2]) = [[1, 2]] */
 #define tj_atleast_3d(x) tj_atleast_3d_at(TJ_SITE, x) /* tj_atleast_3d([1, 2]) = [[[1], [2]]] */
 #define tj_flatten(x, first, last) tj_flatten_at(TJ_SITE, x, first, last) /* tj_flatten([[[1, 2]], [[3, 4]]], 1, 2) = [[1, 2], [3, 4]] */
-#define tj_unflatten(x, axis, sizes) tj_unflatten_at(TJ_SITE, x, axis, sizes) /* tj_unflatten([1, 2, 3, 4], 0, TJ_SHAPE(2, -1)) = [[1, 2], [3, 4]] */
+#define tj_unflatten(x, axis, sizes) tj_unflatten_at(TJ_SITE, x, axis, sizes)
+/* tj_unflatten([1, 2, 3, 4], 0, TJ_SHAPE(2, -1)) = [[1, 2], [3, 4]] */
 #define tj_expand_as(x, like) tj_expand_as_at(TJ_SITE, x, like) /* tj_expand_as([1, 2], [[0, 0], [0, 0]]) = [[1, 2], [1, 2]] */
 #define tj_view_as(x, like) tj_view_as_at(TJ_SITE, x, like) /* tj_view_as([1, 2, 3, 4], [[0, 0], [0, 0]]) = [[1, 2], [3, 4]] */
 #define tj_rot90(x, k, a, b) tj_rot90_at(TJ_SITE, x, k, a, b) /* tj_rot90([[1, 2], [3, 4]], 1, 0, 1) = [[2, 4], [1, 3]] */
@@ -1968,147 +2092,217 @@ TJ_API tj_tensor *tj_column_stack_at(const char *site, tj_list list); /* 1-d one
 #define tj_vstack(list) tj_vstack_at(TJ_SITE, list) /* tj_vstack(TJ_LIST([1, 2], [3, 4])) = [[1, 2], [3, 4]] */
 #define tj_dstack(list) tj_dstack_at(TJ_SITE, list) /* tj_dstack(TJ_LIST([1, 2], [3, 4])) = [[[1, 3], [2, 4]]] */
 #define tj_column_stack(list) tj_column_stack_at(TJ_SITE, list) /* tj_column_stack(TJ_LIST([1, 2], [3, 4])) = [[1, 3], [2, 4]] */
-/* PyTorch's Tensor.repeat(): x as a whole, counts[i] times along axis i; as tj_tile(), but there is a count for each axis of x at least. NumPy's repeat() is tj_repeat_interleave(). */
+/* PyTorch's Tensor.repeat(): x as a whole, counts[i] times along axis i; as tj_tile(), but there is a count for each axis of x at least.
+ * NumPy's repeat() is tj_repeat_interleave(). */
 TJ_API tj_tensor *tj_repeat_at(const char *site, tj_tensor *x, tj_dims counts);
 #define tj_repeat(x, counts) tj_repeat_at(TJ_SITE, x, counts) /* tj_repeat([1, 2], TJ_SHAPE(2, 2)) = [[1, 2, 1, 2], [1, 2, 1, 2]] */
 /* Several results, in out[]. They return how many; 0 after an error, and then each of them is poison. */
 TJ_API int tj_split_at(const char *site, tj_tensor *x, tj_dims sizes, int axis, tj_tensor **out); /* parts of these sizes */
-TJ_API int tj_chunk_at(const char *site, tj_tensor *x, int n, int axis, tj_tensor **out); /* at most n parts of one size, but for the last: size / n, rounded up. What is left of out becomes NULL */
-TJ_API int tj_unbind_at(const char *site, tj_tensor *x, int axis, int n, tj_tensor **out); /* tj_select() of each index of an axis of size n */
+/* at most n parts of one size, but for the last: size / n, rounded up. What is left of out becomes NULL */
+TJ_API int tj_chunk_at(const char *site, tj_tensor *x, int n, int axis, tj_tensor **out);
+/* tj_select() of each index of an axis of size n */
+TJ_API int tj_unbind_at(const char *site, tj_tensor *x, int axis, int n, tj_tensor **out);
 TJ_API int tj_broadcast_tensors_at(const char *site, tj_list list, tj_tensor **out);
-TJ_API int tj_meshgrid_at(const char *site, tj_list list, bool xy, tj_tensor **out); /* out[i]: operand i, 1-d, along axis i of all of them; xy: the first two along axes 1 and 0 */
-#define tj_split(x, sizes, axis, out) tj_split_at(TJ_SITE, x, sizes, axis, out) /* tj_split([1, 2, 3], TJ_SHAPE(1, 2), 0, out) = [1], [2, 3] */
+/* out[i]: operand i, 1-d, along axis i of all of them; xy: the first two along axes 1 and 0 */
+TJ_API int tj_meshgrid_at(const char *site, tj_list list, bool xy, tj_tensor **out);
+#define tj_split(x, sizes, axis, out) tj_split_at(TJ_SITE, x, sizes, axis, out)
+/* tj_split([1, 2, 3], TJ_SHAPE(1, 2), 0, out) = [1], [2, 3] */
 #define tj_chunk(x, n, axis, out) tj_chunk_at(TJ_SITE, x, n, axis, out) /* tj_chunk([1, 2, 3, 4, 5], 2, 0, out) = [1, 2, 3], [4, 5] */
 #define tj_unbind(x, axis, n, out) tj_unbind_at(TJ_SITE, x, axis, n, out) /* tj_unbind([[1, 2], [3, 4]], 1, 2, out) = [1, 3], [2, 4] */
-#define tj_broadcast_tensors(list, out) tj_broadcast_tensors_at(TJ_SITE, list, out) /* tj_broadcast_tensors(TJ_LIST([1, 2], [[3], [4]]), out) = [[1, 2], [1, 2]], [[3, 3], [4, 4]] */
-#define tj_meshgrid(list, xy, out) tj_meshgrid_at(TJ_SITE, list, xy, out) /* tj_meshgrid(TJ_LIST([1, 2], [3, 4]), false, out) = [[1, 1], [2, 2]], [[3, 4], [3, 4]] */
+#define tj_broadcast_tensors(list, out) tj_broadcast_tensors_at(TJ_SITE, list, out)
+/* tj_broadcast_tensors(TJ_LIST([1, 2], [[3], [4]]), out) = [[1, 2], [1, 2]], [[3, 3], [4, 4]] */
+#define tj_meshgrid(list, xy, out) tj_meshgrid_at(TJ_SITE, list, xy, out)
+/* tj_meshgrid(TJ_LIST([1, 2], [3, 4]), false, out) = [[1, 1], [2, 2]], [[3, 4], [3, 4]] */
 
-/* Made of numbers, on the device of the context. linspace: n numbers from start to stop, both exact, computed in f64 and rounded once; logspace: base to their power. */
+/* Made of numbers, on the device of the context. linspace: n numbers from start to stop, both exact, computed in f64 and rounded once;
+ * logspace: base to their power. */
 TJ_API tj_tensor *tj_linspace_at(const char *site, tj_dtype dtype, double start, double stop, int64_t n);
 TJ_API tj_tensor *tj_logspace_at(const char *site, tj_dtype dtype, double start, double stop, int64_t n, double base);
-#define tj_linspace(dtype, start, stop, n) tj_linspace_at(TJ_SITE, dtype, start, stop, n) /* tj_linspace(TJ_F32, 0, 1, 5) = [0., 0.25, 0.5, 0.75, 1.] */
-#define tj_logspace(dtype, start, stop, n, base) tj_logspace_at(TJ_SITE, dtype, start, stop, n, base) /* tj_logspace(TJ_F32, 0, 2, 3, 10) = [1., 10., 100.] */
+#define tj_linspace(dtype, start, stop, n) tj_linspace_at(TJ_SITE, dtype, start, stop, n)
+/* tj_linspace(TJ_F32, 0, 1, 5) = [0., 0.25, 0.5, 0.75, 1.] */
+#define tj_logspace(dtype, start, stop, n, base) tj_logspace_at(TJ_SITE, dtype, start, stop, n, base)
+/* tj_logspace(TJ_F32, 0, 2, 3, 10) = [1., 10., 100.] */
 /* i64 [2,n]: rows and columns of the elements that tj_tril() and tj_triu() keep, row by row. */
 TJ_API tj_tensor *tj_tril_indices_at(const char *site, int64_t rows, int64_t columns, int64_t offset);
 TJ_API tj_tensor *tj_triu_indices_at(const char *site, int64_t rows, int64_t columns, int64_t offset);
-TJ_API tj_tensor *tj_cartesian_prod_at(const char *site, tj_list list); /* [n,k]: each choice of one element of each of k 1-d tensors; of one tensor, itself */
-TJ_API tj_tensor *tj_combinations_at(const char *site, tj_tensor *x, int r, bool with_replacement); /* [n,r]: each choice of r elements of a 1-d x, in order of their places */
-TJ_API tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool increasing); /* [...,n]: the powers n - 1 to 0 of each element, or 0 to n - 1; integers become i64 */
-#define tj_tril_indices(rows, columns, offset) tj_tril_indices_at(TJ_SITE, rows, columns, offset) /* tj_tril_indices(2, 2, 0) = [[0, 1, 1], [0, 0, 1]] */
-#define tj_triu_indices(rows, columns, offset) tj_triu_indices_at(TJ_SITE, rows, columns, offset) /* tj_triu_indices(2, 2, 0) = [[0, 0, 1], [0, 1, 1]] */
-#define tj_cartesian_prod(list) tj_cartesian_prod_at(TJ_SITE, list) /* tj_cartesian_prod(TJ_LIST([1, 2], [3, 4])) = [[1, 3], [1, 4], [2, 3], [2, 4]] */
-#define tj_combinations(x, r, with_replacement) tj_combinations_at(TJ_SITE, x, r, with_replacement) /* tj_combinations([1, 2, 3], 2, false) = [[1, 2], [1, 3], [2, 3]] */
+/* [n,k]: each choice of one element of each of k 1-d tensors; of one tensor, itself */
+TJ_API tj_tensor *tj_cartesian_prod_at(const char *site, tj_list list);
+/* [n,r]: each choice of r elements of a 1-d x, in order of their places */
+TJ_API tj_tensor *tj_combinations_at(const char *site, tj_tensor *x, int r, bool with_replacement);
+/* [...,n]: the powers n - 1 to 0 of each element, or 0 to n - 1; integers become i64 */
+TJ_API tj_tensor *tj_vander_at(const char *site, tj_tensor *x, int64_t n, bool increasing);
+#define tj_tril_indices(rows, columns, offset) tj_tril_indices_at(TJ_SITE, rows, columns, offset)
+/* tj_tril_indices(2, 2, 0) = [[0, 1, 1], [0, 0, 1]] */
+#define tj_triu_indices(rows, columns, offset) tj_triu_indices_at(TJ_SITE, rows, columns, offset)
+/* tj_triu_indices(2, 2, 0) = [[0, 0, 1], [0, 1, 1]] */
+#define tj_cartesian_prod(list) tj_cartesian_prod_at(TJ_SITE, list)
+/* tj_cartesian_prod(TJ_LIST([1, 2], [3, 4])) = [[1, 3], [1, 4], [2, 3], [2, 4]] */
+#define tj_combinations(x, r, with_replacement) tj_combinations_at(TJ_SITE, x, r, with_replacement)
+/* tj_combinations([1, 2, 3], 2, false) = [[1, 2], [1, 3], [2, 3]] */
 #define tj_vander(x, n, increasing) tj_vander_at(TJ_SITE, x, n, increasing) /* tj_vander([2, 3], 3, false) = [[4, 2, 1], [9, 3, 1]] */
 
 /* ---- statistics ------------------------------------------------------------------------------------ */
 
-/* As in PyTorch. Results that are optional (NULL: not wanted) are the last parameters. An axis that may be TJ_END_DIM: then all elements are one line. */
-TJ_API tj_tensor *tj_std_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim); /* sqrt(tj_var()); at 0 its gradient is 0 */
-TJ_API tj_tensor *tj_var_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean); /* the variance */
+/* As in PyTorch. Results that are optional (NULL: not wanted) are the last parameters. An axis that may be TJ_END_DIM: then all elements
+ * are one line. */
+/* sqrt(tj_var()); at 0 its gradient is 0 */
+TJ_API tj_tensor *tj_std_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim);
+/* the variance */
+TJ_API tj_tensor *tj_var_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean);
 TJ_API tj_tensor *tj_std_mean_at(const char *site, tj_tensor *x, tj_dims axes, double correction, bool keepdim, tj_tensor **mean);
-TJ_API tj_tensor *tj_aminmax_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim, tj_tensor **most); /* tj_amin(), and tj_amax() */
+/* tj_amin(), and tj_amax() */
+TJ_API tj_tensor *tj_aminmax_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim, tj_tensor **most);
 TJ_API tj_tensor *tj_nansum_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim); /* NaN counts as 0 */
-TJ_API tj_tensor *tj_nanmean_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim); /* of what is not NaN; NaN, if there is nothing else */
+/* of what is not NaN; NaN, if there is nothing else */
+TJ_API tj_tensor *tj_nanmean_at(const char *site, tj_tensor *x, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_count_nonzero_at(const char *site, tj_tensor *x, tj_dims axes);
-/* Of [variables, observations], or of observations of one variable. Of one variable it is 0-d. Integers become f32. 1 is the usual correction. Weights of the observations (NULL: 1): fweights say how often each
- * occurred, aweights how much it counts. fweights are integers; a weight below 0 is an error, an index out of range. */
+/* Of [variables, observations], or of observations of one variable. Of one variable it is 0-d. Integers become f32. 1 is the usual
+ * correction. Weights of the observations (NULL: 1): fweights say how often each occurred, aweights how much it counts. fweights are
+ * integers; a weight below 0 is an error, an index out of range. */
 TJ_API tj_tensor *tj_cov_at(const char *site, tj_tensor *x, double correction, tj_tensor *fweights, tj_tensor *aweights);
 TJ_API tj_tensor *tj_corrcoef_at(const char *site, tj_tensor *x);
-#define tj_std(x, axes, correction, keepdim) tj_std_at(TJ_SITE, x, axes, correction, keepdim) /* tj_std([1., 3., 5.], TJ_ALL, 1, false) = 2. */
-#define tj_var_mean(x, axes, correction, keepdim, mean) tj_var_mean_at(TJ_SITE, x, axes, correction, keepdim, mean) /* tj_var_mean([1., 3., 5.], TJ_ALL, 1, false, &mean) = 4., 3. */
-#define tj_std_mean(x, axes, correction, keepdim, mean) tj_std_mean_at(TJ_SITE, x, axes, correction, keepdim, mean) /* tj_std_mean([1., 3., 5.], TJ_ALL, 1, false, &mean) = 2., 3. */
-#define tj_aminmax(x, axes, keepdim, most) tj_aminmax_at(TJ_SITE, x, axes, keepdim, most) /* tj_aminmax([3, 1, 2], TJ_ALL, false, &most) = 1, 3 */
+#define tj_std(x, axes, correction, keepdim) tj_std_at(TJ_SITE, x, axes, correction, keepdim)
+/* tj_std([1., 3., 5.], TJ_ALL, 1, false) = 2. */
+#define tj_var_mean(x, axes, correction, keepdim, mean) tj_var_mean_at(TJ_SITE, x, axes, correction, keepdim, mean)
+/* tj_var_mean([1., 3., 5.], TJ_ALL, 1, false, &mean) = 4., 3. */
+#define tj_std_mean(x, axes, correction, keepdim, mean) tj_std_mean_at(TJ_SITE, x, axes, correction, keepdim, mean)
+/* tj_std_mean([1., 3., 5.], TJ_ALL, 1, false, &mean) = 2., 3. */
+#define tj_aminmax(x, axes, keepdim, most) tj_aminmax_at(TJ_SITE, x, axes, keepdim, most)
+/* tj_aminmax([3, 1, 2], TJ_ALL, false, &most) = 1, 3 */
 #define tj_nansum(x, axes, keepdim) tj_nansum_at(TJ_SITE, x, axes, keepdim) /* tj_nansum([1., nan, 2.], TJ_ALL, false) = 3. */
 #define tj_nanmean(x, axes, keepdim) tj_nanmean_at(TJ_SITE, x, axes, keepdim) /* tj_nanmean([1., nan, 2.], TJ_ALL, false) = 1.5 */
 #define tj_count_nonzero(x, axes) tj_count_nonzero_at(TJ_SITE, x, axes) /* tj_count_nonzero([0, 5, 6], TJ_ALL) = 2 */
-#define tj_cov(x, correction, fweights, aweights) tj_cov_at(TJ_SITE, x, correction, fweights, aweights) /* tj_cov([[1., 2., 3.], [3., 2., 1.]], 1, NULL, NULL) = [[1., -1.], [-1., 1.]] */
+#define tj_cov(x, correction, fweights, aweights) tj_cov_at(TJ_SITE, x, correction, fweights, aweights)
+/* tj_cov([[1., 2., 3.], [3., 2., 1.]], 1, NULL, NULL) = [[1., -1.], [-1., 1.]] */
 #define tj_corrcoef(x) tj_corrcoef_at(TJ_SITE, x) /* tj_corrcoef([[1., 2., 3.], [6., 4., 2.]]) = [[1., -1.], [-1., 1.]] */
-/* Norms: p is 2, 1, INFINITY (the largest |x|), -INFINITY (the least), 0 (how many are not 0), or sum(|x|^p)^(1/p). At 0 the gradient is 0. Integers become f32. */
+/* Norms: p is 2, 1, INFINITY (the largest |x|), -INFINITY (the least), 0 (how many are not 0), or sum(|x|^p)^(1/p). At 0 the gradient is 0.
+ * Integers become f32. */
 TJ_API tj_tensor *tj_norm_at(const char *site, tj_tensor *x, double p, tj_dims axes, bool keepdim);
 TJ_API tj_tensor *tj_dist_at(const char *site, tj_tensor *a, tj_tensor *b, double p); /* the norm of a - b */
-TJ_API tj_tensor *tj_pairwise_distance_at(const char *site, tj_tensor *a, tj_tensor *b, double p, double eps, bool keepdim); /* the norm of a - b + eps along the last axis */
-TJ_API tj_tensor *tj_renorm_at(const char *site, tj_tensor *x, double p, int axis, double most); /* slices of an axis whose norm is above `most` are scaled to it */
-/* [...,M,N]: the norms between the rows of a [...,M,K] and of b [...,N,K]. EXACT sums powers of differences, without a loss. PRODUCT takes a matrix product for p = 2,
- * sqrt(|a|^2 + |b|^2 - 2 ab), which is faster for many rows but cancels: squares have an error of some units of the last place of |a|^2 + |b|^2, so in f32 a distance
- * below about 1e-3 of the size of its points is noise, and that of a point to itself need not be 0. AUTO is PyTorch's choice: PRODUCT from 26 rows of a or b on. With .autocast
- * all are EXACT. */
+/* the norm of a - b + eps along the last axis */
+TJ_API tj_tensor *tj_pairwise_distance_at(const char *site, tj_tensor *a, tj_tensor *b, double p, double eps, bool keepdim);
+/* slices of an axis whose norm is above `most` are scaled to it */
+TJ_API tj_tensor *tj_renorm_at(const char *site, tj_tensor *x, double p, int axis, double most);
+/* [...,M,N]: the norms between the rows of a [...,M,K] and of b [...,N,K]. EXACT sums powers of differences, without a loss. PRODUCT takes
+ * a matrix product for p = 2, sqrt(|a|^2 + |b|^2 - 2 ab), which is faster for many rows but cancels: squares have an error of some units of
+ * the last place of |a|^2 + |b|^2, so in f32 a distance below about 1e-3 of the size of its points is noise, and that of a point to itself
+ * need not be 0. AUTO is PyTorch's choice: PRODUCT from 26 rows of a or b on. With .autocast all are EXACT. */
 typedef enum tj_cdist_mode { TJ_CDIST_EXACT, TJ_CDIST_PRODUCT, TJ_CDIST_AUTO } tj_cdist_mode;
 TJ_API tj_tensor *tj_cdist_at(const char *site, tj_tensor *a, tj_tensor *b, double p, tj_cdist_mode mode);
 TJ_API tj_tensor *tj_pdist_at(const char *site, tj_tensor *x, double p); /* 1-d: those between rows i < j of a matrix */
-TJ_API tj_tensor *tj_cosine_similarity_at(const char *site, tj_tensor *a, tj_tensor *b, int axis, double eps); /* sum(tj_normalize(a) * tj_normalize(b)) along an axis */
+/* sum(tj_normalize(a) * tj_normalize(b)) along an axis */
+TJ_API tj_tensor *tj_cosine_similarity_at(const char *site, tj_tensor *a, tj_tensor *b, int axis, double eps);
 #define tj_norm(x, p, axes, keepdim) tj_norm_at(TJ_SITE, x, p, axes, keepdim) /* tj_norm([3., 4.], 2, TJ_ALL, false) = 5. */
 #define tj_dist(a, b, p) tj_dist_at(TJ_SITE, a, b, p) /* tj_dist([1., 2.], [4., 6.], 2) = 5. */
-#define tj_pairwise_distance(a, b, p, eps, keepdim) tj_pairwise_distance_at(TJ_SITE, a, b, p, eps, keepdim) /* tj_pairwise_distance([[1., 2.]], [[4., 6.]], 2, 0, false) = [5.] */
-#define tj_renorm(x, p, axis, most) tj_renorm_at(TJ_SITE, x, p, axis, most) /* tj_renorm([[3., 4.], [0., 1.]], 2, 0, 1) = [[0.6, 0.8], [0., 1.]] */
-#define tj_cdist(a, b, p, mode) tj_cdist_at(TJ_SITE, a, b, p, mode) /* tj_cdist([[0., 0.]], [[3., 4.], [0., 1.]], 2, TJ_CDIST_EXACT) = [[5., 1.]] */
+#define tj_pairwise_distance(a, b, p, eps, keepdim) tj_pairwise_distance_at(TJ_SITE, a, b, p, eps, keepdim)
+/* tj_pairwise_distance([[1., 2.]], [[4., 6.]], 2, 0, false) = [5.] */
+#define tj_renorm(x, p, axis, most) tj_renorm_at(TJ_SITE, x, p, axis, most)
+/* tj_renorm([[3., 4.], [0., 1.]], 2, 0, 1) = [[0.6, 0.8], [0., 1.]] */
+#define tj_cdist(a, b, p, mode) tj_cdist_at(TJ_SITE, a, b, p, mode)
+/* tj_cdist([[0., 0.]], [[3., 4.], [0., 1.]], 2, TJ_CDIST_EXACT) = [[5., 1.]] */
 #define tj_pdist(x, p) tj_pdist_at(TJ_SITE, x, p) /* tj_pdist([[0., 0.], [3., 4.], [0., 1.]], 2) = [5., 1., 4.2426] */
-#define tj_cosine_similarity(a, b, axis, eps) tj_cosine_similarity_at(TJ_SITE, a, b, axis, eps) /* tj_cosine_similarity([1., 0.], [1., 1.], 0, 1e-8) = 0.7071 */
+#define tj_cosine_similarity(a, b, axis, eps) tj_cosine_similarity_at(TJ_SITE, a, b, axis, eps)
+/* tj_cosine_similarity([1., 0.], [1., 1.], 0, 1e-8) = 0.7071 */
 
-/* Of sorted values. NaN is largest: a median, quantile or k-th value that meets it is NaN; `nan` leaves it out. Equal values keep their order in `indices`. */
+/* Of sorted values. NaN is largest: a median, quantile or k-th value that meets it is NaN; `nan` leaves it out. Equal values keep their
+ * order in `indices`. */
 typedef enum tj_interpolation { TJ_LINEAR, TJ_LOWER, TJ_HIGHER, TJ_NEAREST, TJ_MIDPOINT } tj_interpolation;
-TJ_API tj_tensor *tj_median_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices); /* the lower one of two in the middle; the index of NaN is its first */
+/* the lower one of two in the middle; the index of NaN is its first */
+TJ_API tj_tensor *tj_median_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
 TJ_API tj_tensor *tj_nanmedian_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
-TJ_API tj_tensor *tj_kthvalue_at(const char *site, tj_tensor *x, int64_t k, int64_t axis, bool keepdim, tj_tensor **indices); /* the k-th smallest, from 1 */
-TJ_API tj_tensor *tj_mode_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices); /* the most frequent value, the smallest of several; its last index */
-#define tj_median(x, axis, keepdim, indices) tj_median_at(TJ_SITE, x, axis, keepdim, indices) /* tj_median([3, 1, 2, 4], 0, false, &indices) = 2, 2 */
-#define tj_nanmedian(x, axis, keepdim, indices) tj_nanmedian_at(TJ_SITE, x, axis, keepdim, indices) /* tj_nanmedian([3., nan, 1.], 0, false, &indices) = 1., 2 */
-#define tj_kthvalue(x, k, axis, keepdim, indices) tj_kthvalue_at(TJ_SITE, x, k, axis, keepdim, indices) /* tj_kthvalue([30, 10, 20], 2, 0, false, &indices) = 20, 2 */
-#define tj_mode(x, axis, keepdim, indices) tj_mode_at(TJ_SITE, x, axis, keepdim, indices) /* tj_mode([1, 2, 2, 3], 0, false, &indices) = 2, 2 */
-/* q: a number or 0-d, or 1-d: then the results stand along a new first axis. Between two values as `how` says. A q beyond 0 to 1 is an error of the index. */
+/* the k-th smallest, from 1 */
+TJ_API tj_tensor *tj_kthvalue_at(const char *site, tj_tensor *x, int64_t k, int64_t axis, bool keepdim, tj_tensor **indices);
+/* the most frequent value, the smallest of several; its last index */
+TJ_API tj_tensor *tj_mode_at(const char *site, tj_tensor *x, int64_t axis, bool keepdim, tj_tensor **indices);
+#define tj_median(x, axis, keepdim, indices) tj_median_at(TJ_SITE, x, axis, keepdim, indices)
+/* tj_median([3, 1, 2, 4], 0, false, &indices) = 2, 2 */
+#define tj_nanmedian(x, axis, keepdim, indices) tj_nanmedian_at(TJ_SITE, x, axis, keepdim, indices)
+/* tj_nanmedian([3., nan, 1.], 0, false, &indices) = 1., 2 */
+#define tj_kthvalue(x, k, axis, keepdim, indices) tj_kthvalue_at(TJ_SITE, x, k, axis, keepdim, indices)
+/* tj_kthvalue([30, 10, 20], 2, 0, false, &indices) = 20, 2 */
+#define tj_mode(x, axis, keepdim, indices) tj_mode_at(TJ_SITE, x, axis, keepdim, indices)
+/* tj_mode([1, 2, 2, 3], 0, false, &indices) = 2, 2 */
+/* q: a number or 0-d, or 1-d: then the results stand along a new first axis. Between two values as `how` says. A q beyond 0 to 1 is an
+ * error of the index. */
 TJ_API tj_tensor *tj_quantile_at(const char *site, tj_tensor *x, tj_tensor *q, int64_t axis, bool keepdim, tj_interpolation how);
 TJ_API tj_tensor *tj_nanquantile_at(const char *site, tj_tensor *x, tj_tensor *q, int64_t axis, bool keepdim, tj_interpolation how);
-#define tj_quantile(x, q, axis, keepdim, how) tj_quantile_at(TJ_SITE, x, q, axis, keepdim, how) /* tj_quantile([1., 2., 3.], tj_f(0.25), TJ_END_DIM, false, TJ_LINEAR) = 1.5 */
-#define tj_nanquantile(x, q, axis, keepdim, how) tj_nanquantile_at(TJ_SITE, x, q, axis, keepdim, how) /* tj_nanquantile([1., nan, 3.], tj_f(0.5), TJ_END_DIM, false, TJ_LINEAR) = 2. */
+#define tj_quantile(x, q, axis, keepdim, how) tj_quantile_at(TJ_SITE, x, q, axis, keepdim, how)
+/* tj_quantile([1., 2., 3.], tj_f(0.25), TJ_END_DIM, false, TJ_LINEAR) = 1.5 */
+#define tj_nanquantile(x, q, axis, keepdim, how) tj_nanquantile_at(TJ_SITE, x, q, axis, keepdim, how)
+/* tj_nanquantile([1., nan, 3.], tj_f(0.5), TJ_END_DIM, false, TJ_LINEAR) = 2. */
 
-/* Counts of a 1-d x of integers from 0; weights: what each adds (NULL: 1; integers become f64). length: of the result; then a larger x is an error of the index. 0: the largest x
- * and 1, at least minlength: in a body it is a boundary. */
+/* Counts of a 1-d x of integers from 0; weights: what each adds (NULL: 1; integers become f64). length: of the result; then a larger x is
+ * an error of the index. 0: the largest x and 1, at least minlength: in a body it is a boundary. */
 TJ_API tj_tensor *tj_bincount_at(const char *site, tj_tensor *x, tj_tensor *weights, int64_t minlength, int64_t length);
-TJ_API tj_tensor *tj_histc_at(const char *site, tj_tensor *x, int64_t bins, double low, double high); /* counts, in the dtype of x, of bins of one width; an equal low and high: those of x. What lies beyond does not count */
-#define tj_bincount(x, weights, minlength, length) tj_bincount_at(TJ_SITE, x, weights, minlength, length) /* tj_bincount([0, 2, 2], NULL, 0, 4) = [1, 0, 2, 0] */
+/* counts, in the dtype of x, of bins of one width; an equal low and high: those of x. What lies beyond does not count */
+TJ_API tj_tensor *tj_histc_at(const char *site, tj_tensor *x, int64_t bins, double low, double high);
+#define tj_bincount(x, weights, minlength, length) tj_bincount_at(TJ_SITE, x, weights, minlength, length)
+/* tj_bincount([0, 2, 2], NULL, 0, 4) = [1, 0, 2, 0] */
 #define tj_histc(x, bins, low, high) tj_histc_at(TJ_SITE, x, bins, low, high) /* tj_histc([0., 1., 1., 4.], 4, 0, 4) = [1., 2., 0., 1.] */
-/* Counts, or sums of weights, from each edge to the next, which counts only for the last bin; density: divided by their sum and the widths. */
+/* Counts, or sums of weights, from each edge to the next, which counts only for the last bin; density: divided by their sum and the
+ * widths. */
 TJ_API tj_tensor *tj_histogram_at(const char *site, tj_tensor *x, tj_tensor *edges, tj_tensor *weights, bool density);
-TJ_API tj_tensor *tj_histogram_bin_edges_at(const char *site, tj_tensor *x, int64_t bins, double low, double high); /* bins + 1 edges, for tj_histogram(); low and high both 0: those of x */
+/* bins + 1 edges, for tj_histogram(); low and high both 0: those of x */
+TJ_API tj_tensor *tj_histogram_bin_edges_at(const char *site, tj_tensor *x, int64_t bins, double low, double high);
 #define tj_bucketize(x, boundaries, right) tj_searchsorted(boundaries, x, right) /* tj_bucketize([3, 4], [1, 3, 5], false) = [1, 2] */
-TJ_API tj_tensor *tj_allclose_at(const char *site, tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan); /* 0-d bool: all of tj_isclose() */
+/* 0-d bool: all of tj_isclose() */
+TJ_API tj_tensor *tj_allclose_at(const char *site, tj_tensor *a, tj_tensor *b, double rtol, double atol, bool equal_nan);
 TJ_API tj_tensor *tj_equal_at(const char *site, tj_tensor *a, tj_tensor *b); /* 0-d bool: one shape, and all elements are equal */
-TJ_API tj_tensor *tj_isin_at(const char *site, tj_tensor *x, tj_tensor *tests, bool invert); /* whether each element is one of the tests; NaN is none */
-/* Of points x [...,n], in the bins of a grid: edges has an ascending 1-d tensor for each of n axes. A point beside the grid does not count. As PyTorch's histogramdd() with edges. */
+/* whether each element is one of the tests; NaN is none */
+TJ_API tj_tensor *tj_isin_at(const char *site, tj_tensor *x, tj_tensor *tests, bool invert);
+/* Of points x [...,n], in the bins of a grid: edges has an ascending 1-d tensor for each of n axes. A point beside the grid does not count.
+ * As PyTorch's histogramdd() with edges. */
 TJ_API tj_tensor *tj_histogramdd_at(const char *site, tj_tensor *x, tj_list edges, tj_tensor *weights, bool density);
-#define tj_histogramdd(x, edges, weights, density) tj_histogramdd_at(TJ_SITE, x, edges, weights, density) /* tj_histogramdd([[0.5, 1.], [1.5, 1.], [0.5, 1.]], TJ_LIST([0., 1., 2.], [0., 2.]), NULL, false) = [[2.], [1.]] */
-#define tj_histogram(x, edges, weights, density) tj_histogram_at(TJ_SITE, x, edges, weights, density) /* tj_histogram([0.5, 1.5, 2.], [0., 1., 2.], NULL, false) = [1., 2.] */
-#define tj_histogram_bin_edges(x, bins, low, high) tj_histogram_bin_edges_at(TJ_SITE, x, bins, low, high) /* tj_histogram_bin_edges([1., 5.], 2, 0, 0) = [1., 3., 5.] */
-#define tj_allclose(a, b, rtol, atol, equal_nan) tj_allclose_at(TJ_SITE, a, b, rtol, atol, equal_nan) /* tj_allclose([1., 2.], [1., 2.0001], 1e-3, 0, false) = true */
+#define tj_histogramdd(x, edges, weights, density) tj_histogramdd_at(TJ_SITE, x, edges, weights, density)
+/* tj_histogramdd([[0.5, 1.], [1.5, 1.], [0.5, 1.]], TJ_LIST([0., 1., 2.], [0., 2.]), NULL, false) = [[2.], [1.]] */
+#define tj_histogram(x, edges, weights, density) tj_histogram_at(TJ_SITE, x, edges, weights, density)
+/* tj_histogram([0.5, 1.5, 2.], [0., 1., 2.], NULL, false) = [1., 2.] */
+#define tj_histogram_bin_edges(x, bins, low, high) tj_histogram_bin_edges_at(TJ_SITE, x, bins, low, high)
+/* tj_histogram_bin_edges([1., 5.], 2, 0, 0) = [1., 3., 5.] */
+#define tj_allclose(a, b, rtol, atol, equal_nan) tj_allclose_at(TJ_SITE, a, b, rtol, atol, equal_nan)
+/* tj_allclose([1., 2.], [1., 2.0001], 1e-3, 0, false) = true */
 #define tj_equal(a, b) tj_equal_at(TJ_SITE, a, b) /* tj_equal([1, 2], [1, 3]) = false */
 #define tj_isin(x, tests, invert) tj_isin_at(TJ_SITE, x, tests, invert) /* tj_isin([1, 2, 3], [3, 1], false) = [true, false, true] */
-/* 1-d: one element of each run of equal ones of x, flattened. inverse: the run of each element; counts: how long each is. In a body it is a boundary. */
+/* 1-d: one element of each run of equal ones of x, flattened. inverse: the run of each element; counts: how long each is. In a body it is a
+ * boundary. */
 TJ_API tj_tensor *tj_unique_consecutive_at(const char *site, tj_tensor *x, tj_tensor **inverse, tj_tensor **counts);
-#define tj_unique_consecutive(x, inverse, counts) tj_unique_consecutive_at(TJ_SITE, x, inverse, counts) /* tj_unique_consecutive([1, 1, 2, 1], &inverse, &counts) = [1, 2, 1], [0, 0, 1, 2], [2, 1, 1] */
+#define tj_unique_consecutive(x, inverse, counts) tj_unique_consecutive_at(TJ_SITE, x, inverse, counts)
+/* tj_unique_consecutive([1, 1, 2, 1], &inverse, &counts) = [1, 2, 1], [0, 0, 1, 2], [2, 1, 1] */
 
 /* Along an axis. spacing: the distance, a number; or coordinates, 1-d or of the shape of y. */
-TJ_API tj_tensor *tj_diff_at(const char *site, tj_tensor *x, int n, int axis, tj_tensor *before, tj_tensor *after); /* the n-th difference of neighbours, of x with `before` and `after` joined to it (NULL: nothing); of bool: whether they differ */
+/* the n-th difference of neighbours, of x with `before` and `after` joined to it (NULL: nothing); of bool: whether they differ */
+TJ_API tj_tensor *tj_diff_at(const char *site, tj_tensor *x, int n, int axis, tj_tensor *before, tj_tensor *after);
 TJ_API tj_tensor *tj_trapezoid_at(const char *site, tj_tensor *y, tj_tensor *spacing, int axis); /* the integral of y by trapezoids */
-TJ_API tj_tensor *tj_cumulative_trapezoid_at(const char *site, tj_tensor *y, tj_tensor *spacing, int axis); /* up to each element but the first */
-TJ_API tj_tensor *tj_gradient_at(const char *site, tj_tensor *x, tj_tensor *spacing, int axis, int edge_order); /* slopes: of the second order inside, of edge_order 1 or 2 at both ends; as in NumPy */
-#define tj_diff(x, n, axis, before, after) tj_diff_at(TJ_SITE, x, n, axis, before, after) /* tj_diff([1, 4, 9], 1, 0, NULL, NULL) = [3, 5] */
+/* up to each element but the first */
+TJ_API tj_tensor *tj_cumulative_trapezoid_at(const char *site, tj_tensor *y, tj_tensor *spacing, int axis);
+/* slopes: of the second order inside, of edge_order 1 or 2 at both ends; as in NumPy */
+TJ_API tj_tensor *tj_gradient_at(const char *site, tj_tensor *x, tj_tensor *spacing, int axis, int edge_order);
+#define tj_diff(x, n, axis, before, after) tj_diff_at(TJ_SITE, x, n, axis, before, after)
+/* tj_diff([1, 4, 9], 1, 0, NULL, NULL) = [3, 5] */
 #define tj_trapezoid(y, spacing, axis) tj_trapezoid_at(TJ_SITE, y, spacing, axis) /* tj_trapezoid([1., 2., 3.], tj_f(2), 0) = 8. */
-#define tj_cumulative_trapezoid(y, spacing, axis) tj_cumulative_trapezoid_at(TJ_SITE, y, spacing, axis) /* tj_cumulative_trapezoid([1., 2., 3.], tj_f(2), 0) = [3., 8.] */
-#define tj_gradient(x, spacing, axis, edge_order) tj_gradient_at(TJ_SITE, x, spacing, axis, edge_order) /* tj_gradient([1., 4., 9., 16.], tj_f(1), 0, 1) = [3., 4., 6., 7.] */
+#define tj_cumulative_trapezoid(y, spacing, axis) tj_cumulative_trapezoid_at(TJ_SITE, y, spacing, axis)
+/* tj_cumulative_trapezoid([1., 2., 3.], tj_f(2), 0) = [3., 8.] */
+#define tj_gradient(x, spacing, axis, edge_order) tj_gradient_at(TJ_SITE, x, spacing, axis, edge_order)
+/* tj_gradient([1., 4., 9., 16.], tj_f(1), 0, 1) = [3., 4., 6., 7.] */
 
 /* ---- products -------------------------------------------------------------------------------------- */
 
 /* The sums of tj_matmul() have its order (docs/NUMERICS.md), the others that of tj_sum(). */
-TJ_API tj_tensor *tj_mm_at(const char *site, tj_tensor *a, tj_tensor *b); /* tj_matmul() of two matrices, of a matrix and a vector, of two batches of matrices, of two vectors */
+/* tj_matmul() of two matrices, of a matrix and a vector, of two batches of matrices, of two vectors */
+TJ_API tj_tensor *tj_mm_at(const char *site, tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_mv_at(const char *site, tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_bmm_at(const char *site, tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_dot_at(const char *site, tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_vdot_at(const char *site, tj_tensor *a, tj_tensor *b); /* of all elements, in row-major order */
-TJ_API tj_tensor *tj_vecdot_at(const char *site, tj_tensor *a, tj_tensor *b, int axis); /* sum(a * b) along an axis, in the dtype of a * b */
+/* sum(a * b) along an axis, in the dtype of a * b */
+TJ_API tj_tensor *tj_vecdot_at(const char *site, tj_tensor *a, tj_tensor *b, int axis);
 TJ_API tj_tensor *tj_inner_at(const char *site, tj_tensor *a, tj_tensor *b); /* over the last axes of both */
 TJ_API tj_tensor *tj_outer_at(const char *site, tj_tensor *a, tj_tensor *b); /* [m,n]: each element of a times each of b */
 TJ_API tj_tensor *tj_kron_at(const char *site, tj_tensor *a, tj_tensor *b); /* the Kronecker product: each element of a times all of b */
 TJ_API tj_tensor *tj_cross_at(const char *site, tj_tensor *a, tj_tensor *b, int axis); /* the vector product along an axis of size 3 */
-TJ_API tj_tensor *tj_tensordot_at(const char *site, tj_tensor *a, tj_tensor *b, tj_dims axes_a, tj_dims axes_b); /* the sum over axis axes_a[i] of a and axes_b[i] of b, for each i, which have one size, or one of them size 1; then the other axes of a, and of b */
+/* the sum over axis axes_a[i] of a and axes_b[i] of b, for each i, which have one size, or one of them size 1; then the other axes of a,
+ * and of b */
+TJ_API tj_tensor *tj_tensordot_at(const char *site, tj_tensor *a, tj_tensor *b, tj_dims axes_a, tj_dims axes_b);
 #define tj_mm(a, b) tj_mm_at(TJ_SITE, a, b) /* tj_mm([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]] */
 #define tj_mv(a, b) tj_mv_at(TJ_SITE, a, b) /* tj_mv([[1, 2], [3, 4]], [5, 6]) = [17, 39] */
 #define tj_bmm(a, b) tj_bmm_at(TJ_SITE, a, b) /* tj_bmm([[[1, 2]], [[3, 4]]], [[[5], [6]], [[7], [8]]]) = [[[17]], [[53]]] */
@@ -2119,67 +2313,80 @@ TJ_API tj_tensor *tj_tensordot_at(const char *site, tj_tensor *a, tj_tensor *b, 
 #define tj_outer(a, b) tj_outer_at(TJ_SITE, a, b) /* tj_outer([1, 2], [3, 4]) = [[3, 4], [6, 8]] */
 #define tj_kron(a, b) tj_kron_at(TJ_SITE, a, b) /* tj_kron([1, 2], [1, 10]) = [1, 10, 2, 20] */
 #define tj_cross(a, b, axis) tj_cross_at(TJ_SITE, a, b, axis) /* tj_cross([1, 0, 0], [0, 1, 0], 0) = [0, 0, 1] */
-#define tj_tensordot(a, b, axes_a, axes_b) tj_tensordot_at(TJ_SITE, a, b, axes_a, axes_b) /* tj_tensordot([[1, 2], [3, 4]], [5, 6], TJ_AXES(0), TJ_AXES(0)) = [23, 34] */
-/* beta * x + alpha * the product, to which x broadcasts; x does not count if beta is 0. addbmm: the sum of all products of the batch. addr of bools is bool if beta is 0 or 1 and
- * alpha is 1, else i64: beta and alpha are numbers, not bools. */
+#define tj_tensordot(a, b, axes_a, axes_b) tj_tensordot_at(TJ_SITE, a, b, axes_a, axes_b)
+/* tj_tensordot([[1, 2], [3, 4]], [5, 6], TJ_AXES(0), TJ_AXES(0)) = [23, 34] */
+/* beta * x + alpha * the product, to which x broadcasts; x does not count if beta is 0. addbmm: the sum of all products of the batch. addr
+ * of bools is bool if beta is 0 or 1 and alpha is 1, else i64: beta and alpha are numbers, not bools. */
 TJ_API tj_tensor *tj_addmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
 TJ_API tj_tensor *tj_addmv_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
 TJ_API tj_tensor *tj_addr_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
 TJ_API tj_tensor *tj_addbmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
 TJ_API tj_tensor *tj_baddbmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj_tensor *b, double beta, double alpha);
-TJ_API tj_tensor *tj_multi_dot_at(const char *site, tj_list list); /* the product of up to 64 matrices in the cheapest order; the first and the last may be vectors */
+/* the product of up to 64 matrices in the cheapest order; the first and the last may be vectors */
+TJ_API tj_tensor *tj_multi_dot_at(const char *site, tj_list list);
 #define tj_chain_matmul(list) tj_multi_dot(list) /* tj_chain_matmul(TJ_LIST([[1, 2]], [[3], [4]], [[2]])) = [[22]] */
 TJ_API tj_tensor *tj_matrix_power_at(const char *site, tj_tensor *x, int n); /* n is 0 or more */
-TJ_API tj_tensor *tj_matrix_norm_at(const char *site, tj_tensor *x, double p, bool keepdim); /* of the last two axes. 0: Frobenius; 1, -1: the largest, least sum of |x| in a column; INFINITY, -INFINITY: in a row */
-#define tj_addmm(x, a, b, beta, alpha) tj_addmm_at(TJ_SITE, x, a, b, beta, alpha) /* tj_addmm([[1.]], [[1., 2.]], [[3.], [4.]], 10, 1) = [[21.]] */
+/* of the last two axes. 0: Frobenius; 1, -1: the largest, least sum of |x| in a column; INFINITY, -INFINITY: in a row */
+TJ_API tj_tensor *tj_matrix_norm_at(const char *site, tj_tensor *x, double p, bool keepdim);
+#define tj_addmm(x, a, b, beta, alpha) tj_addmm_at(TJ_SITE, x, a, b, beta, alpha)
+/* tj_addmm([[1.]], [[1., 2.]], [[3.], [4.]], 10, 1) = [[21.]] */
 #define tj_addmv(x, a, b, beta, alpha) tj_addmv_at(TJ_SITE, x, a, b, beta, alpha) /* tj_addmv([1.], [[1., 2.]], [3., 4.], 1, 2) = [23.] */
 #define tj_addr(x, a, b, beta, alpha) tj_addr_at(TJ_SITE, x, a, b, beta, alpha) /* tj_addr([[0., 1.]], [1.], [3., 4.], 1, 1) = [[3., 5.]] */
-#define tj_addbmm(x, a, b, beta, alpha) tj_addbmm_at(TJ_SITE, x, a, b, beta, alpha) /* tj_addbmm([[1.]], [[[1.]], [[2.]]], [[[3.]], [[4.]]], 1, 1) = [[12.]] */
-#define tj_baddbmm(x, a, b, beta, alpha) tj_baddbmm_at(TJ_SITE, x, a, b, beta, alpha) /* tj_baddbmm([[[1.]], [[2.]]], [[[1.]], [[2.]]], [[[3.]], [[4.]]], 1, 1) = [[[4.]], [[10.]]] */
+#define tj_addbmm(x, a, b, beta, alpha) tj_addbmm_at(TJ_SITE, x, a, b, beta, alpha)
+/* tj_addbmm([[1.]], [[[1.]], [[2.]]], [[[3.]], [[4.]]], 1, 1) = [[12.]] */
+#define tj_baddbmm(x, a, b, beta, alpha) tj_baddbmm_at(TJ_SITE, x, a, b, beta, alpha)
+/* tj_baddbmm([[[1.]], [[2.]]], [[[1.]], [[2.]]], [[[3.]], [[4.]]], 1, 1) = [[[4.]], [[10.]]] */
 #define tj_multi_dot(list) tj_multi_dot_at(TJ_SITE, list) /* tj_multi_dot(TJ_LIST([[1, 2]], [[3], [4]], [[2]])) = [[22]] */
 #define tj_matrix_power(x, n) tj_matrix_power_at(TJ_SITE, x, n) /* tj_matrix_power([[1, 1], [0, 1]], 3) = [[1, 3], [0, 1]] */
 #define tj_matrix_norm(x, p, keepdim) tj_matrix_norm_at(TJ_SITE, x, p, keepdim) /* tj_matrix_norm([[1., -2.], [3., 4.]], 1, false) = 6. */
 
-/* Sums of products in Einstein's notation, as in NumPy and PyTorch: a letter for each axis of each operand; the axes of the result behind "->", or
- * without it the letters that are there once, in the order of the alphabet. A letter twice in an operand is its diagonal; "..." are further axes, which broadcast.
- * Axes of size 1 broadcast, too.
+/* Sums of products in Einstein's notation, as in NumPy and PyTorch: a letter for each axis of each operand; the axes of the result behind
+ * "->", or without it the letters that are there once, in the order of the alphabet. A letter twice in an operand is its diagonal; "..."
+ * are further axes, which broadcast. Axes of size 1 broadcast, too.
  *
  *   y = tj_einsum("bij,bjk->bik", TJ_LIST(a, b), NULL);        products of matrices
  *   y = tj_einsum("...ii", TJ_LIST(a), NULL);                  diagonals
  *
- * Operands are joined pair by pair. A pair with common letters that the rest does not need, and at least one that only one of both has, is a product of tj_matmul();
- * else it is a product element by element and tj_sum(). Before that, letters that nothing else has are summed. Each step has the dtype of its operands, so
- * narrow floats are rounded after each. The path says which pairs: by the number of multiplications the best one (AUTO: for up to 8 operands), the one whose
- * next result is smallest beside its operands (AUTO: for more), or the first operand with the second, then the third, and so on. */
+ * Operands are joined pair by pair. A pair with common letters that the rest does not need, and at least one that only one of both has, is
+ * a product of tj_matmul(); else it is a product element by element and tj_sum(). Before that, letters that nothing else has are summed.
+ * Each step has the dtype of its operands, so narrow floats are rounded after each. The path says which pairs: by the number of
+ * multiplications the best one (AUTO: for up to 8 operands), the one whose next result is smallest beside its operands (AUTO: for more), or
+ * the first operand with the second, then the third, and so on. */
 typedef enum tj_path { TJ_PATH_AUTO, TJ_PATH_GREEDY, TJ_PATH_OPTIMAL, TJ_PATH_IN_ORDER } tj_path;
 typedef struct tj_einsum_opts {
 	size_t size;
 	tj_path path;
 } tj_einsum_opts;
 TJ_API tj_tensor *tj_einsum_at(const char *site, const char *equation, tj_list list, const tj_einsum_opts *opts);
-#define tj_einsum(equation, list, opts) tj_einsum_at(TJ_SITE, equation, list, opts) /* tj_einsum("ij,j->i", TJ_LIST([[1, 2], [3, 4]], [5, 6]), NULL) = [17, 39] */
-/* The path as text, up to `size` bytes: a line "0 2: ij,jk->ik 60" for each pair (the second joins the first, whose number it has then), and the sum of
- * multiplications. Returns the length of the whole text, as snprintf() does; -1 on error. */
+#define tj_einsum(equation, list, opts) tj_einsum_at(TJ_SITE, equation, list, opts)
+/* tj_einsum("ij,j->i", TJ_LIST([[1, 2], [3, 4]], [5, 6]), NULL) = [17, 39] */
+/* The path as text, up to `size` bytes: a line "0 2: ij,jk->ik 60" for each pair (the second joins the first, whose number it has then),
+ * and the sum of multiplications. Returns the length of the whole text, as snprintf() does; -1 on error. */
 TJ_API int tj_einsum_path_at(const char *site, const char *equation, tj_list list, const tj_einsum_opts *opts, char *text, size_t size);
-#define tj_einsum_path(equation, list, opts, text, size) tj_einsum_path_at(TJ_SITE, equation, list, opts, text, size) /* no example: its result is text */
+#define tj_einsum_path(equation, list, opts, text, size) tj_einsum_path_at(TJ_SITE, equation, list, opts, text, size)
+/* no example: its result is text */
 
 /* ---- parts of numbers, functions of math.h ------------------------------------------------------------ */
 
-/* As in C and NumPy, element by element; exact. Integers become f32, unless it says otherwise. frexp: x = m 2^e, 0.5 <= |m| < 1; e is i32, and 0 where x is 0, infinite or NaN. modf: the
- * part behind the point, with the sign of x, and what tj_trunc() gives. logb: the exponent e of |x| = m 2^e, 1 <= m < 2, as a float; -inf at 0. ilogb: as i32; the least i32 at 0 and
- * NaN, the largest of infinities. remainder_ieee is C's remainder(): a - n b, n the whole number nearest to the exact quotient, the even one of two; tj_remainder() is Python's.
+/* As in C and NumPy, element by element; exact. Integers become f32, unless it says otherwise. frexp: x = m 2^e, 0.5 <= |m| < 1; e is i32,
+ * and 0 where x is 0, infinite or NaN. modf: the part behind the point, with the sign of x, and what tj_trunc() gives. logb: the exponent e
+ * of |x| = m 2^e, 1 <= m < 2, as a float; -inf at 0. ilogb: as i32; the least i32 at 0 and NaN, the largest of infinities. remainder_ieee
+ * is C's remainder(): a - n b, n the whole number nearest to the exact quotient, the even one of two; tj_remainder() is Python's.
  * tj_round() rounds ties to even, as C's rint() does. */
 TJ_API tj_tensor *tj_fdim_at(const char *site, tj_tensor *a, tj_tensor *b); /* a - b, or 0 where a <= b; integers stay, and wrap */
-TJ_API tj_tensor *tj_divmod_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor **remainder); /* tj_floor_divide() and tj_remainder(); integers stay */
+/* tj_floor_divide() and tj_remainder(); integers stay */
+TJ_API tj_tensor *tj_divmod_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor **remainder);
 TJ_API tj_tensor *tj_remainder_ieee_at(const char *site, tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_frexp_at(const char *site, tj_tensor *x, tj_tensor **exponent);
 TJ_API tj_tensor *tj_modf_at(const char *site, tj_tensor *x, tj_tensor **whole);
 TJ_API tj_tensor *tj_logb_at(const char *site, tj_tensor *x);
 TJ_API tj_tensor *tj_ilogb_at(const char *site, tj_tensor *x);
-TJ_API tj_tensor *tj_spacing_at(const char *site, tj_tensor *x); /* the distance to the next number away from 0, with the sign of x, as in NumPy */
+/* the distance to the next number away from 0, with the sign of x, as in NumPy */
+TJ_API tj_tensor *tj_spacing_at(const char *site, tj_tensor *x);
 TJ_API tj_tensor *tj_isposinf_at(const char *site, tj_tensor *x); /* x is +inf */
 TJ_API tj_tensor *tj_isneginf_at(const char *site, tj_tensor *x); /* x is -inf */
-TJ_API tj_tensor *tj_round_decimals_at(const char *site, tj_tensor *x, int decimals); /* tj_round(x * 10^decimals) / 10^decimals, as PyTorch's round(); decimals may be below 0. Integers stay: the nearest multiple, exact */
+/* tj_round(x * 10^decimals) / 10^decimals, as PyTorch's round(); decimals may be below 0. Integers stay: the nearest multiple, exact */
+TJ_API tj_tensor *tj_round_decimals_at(const char *site, tj_tensor *x, int decimals);
 #define tj_fdim(a, b) tj_fdim_at(TJ_SITE, a, b) /* tj_fdim([3., 1., -inf], [1., 3., -inf]) = [2., 0., 0.] */
 #define tj_divmod(a, b, remainder) tj_divmod_at(TJ_SITE, a, b, remainder) /* tj_divmod([7, -7], [3, 3], &remainder) = [2, -3], [1, 2] */
 #define tj_remainder_ieee(a, b) tj_remainder_ieee_at(TJ_SITE, a, b) /* tj_remainder_ieee([5., 7., 6.], [3., 4., 4.]) = [-1., -1., -2.] */
@@ -2190,20 +2397,27 @@ TJ_API tj_tensor *tj_round_decimals_at(const char *site, tj_tensor *x, int decim
 #define tj_spacing(x) tj_spacing_at(TJ_SITE, x) /* tj_spacing([16777216., -4194304.]) = [2., -0.5] */
 #define tj_isposinf(x) tj_isposinf_at(TJ_SITE, x) /* tj_isposinf([1., inf, -inf]) = [false, true, false] */
 #define tj_isneginf(x) tj_isneginf_at(TJ_SITE, x) /* tj_isneginf([1., inf, -inf]) = [false, false, true] */
-#define tj_round_decimals(x, decimals) tj_round_decimals_at(TJ_SITE, x, decimals) /* tj_round_decimals([1.25, 2.75, 1.26], 1) = [1.2, 2.8, 1.3] */
+#define tj_round_decimals(x, decimals) tj_round_decimals_at(TJ_SITE, x, decimals)
+/* tj_round_decimals([1.25, 2.75, 1.26], 1) = [1.2, 2.8, 1.3] */
 #define tj_sgn(x) tj_sign(x) /* tj_sgn([-3., 0., 5.]) = [-1., 0., 1.] */
 
 /* ---- special functions, windows -------------------------------------------------------------------- */
 
 /* tj_lgamma(), tj_digamma(), tj_polygamma(), tj_erfc(), tj_erfinv(), tj_ndtr(), tj_i0() and their like are ops: above. */
 TJ_API tj_tensor *tj_entr_at(const char *site, tj_tensor *x); /* -x log(x); 0 at 0, -inf below */
-TJ_API tj_tensor *tj_logit_at(const char *site, tj_tensor *x, double eps); /* log(x / (1 - x)), of x limited to eps .. 1 - eps; an eps below 0 does not limit */
-TJ_API tj_tensor *tj_multigammaln_at(const char *site, tj_tensor *x, int p); /* log of the gamma function of p x p matrices, for x > (p - 1) / 2 */
-/* The incomplete gamma functions, scipy's gammainc and gammaincc: the integral of t^(a - 1) e^-t / gamma(a) from 0 to x, and from x on. NaN below 0. Computed in f64, to
- * about 6e-14 of a result above 1e-12 and 5e-13 of the smallest ones (measured against mpmath, with a up to 1e4), also where a is 1e10; rounded once. The gradient by x is right to any order, that by a is NaN (PyTorch: an error). Not in `backward` of tj_custom_grad(). */
+/* log(x / (1 - x)), of x limited to eps .. 1 - eps; an eps below 0 does not limit */
+TJ_API tj_tensor *tj_logit_at(const char *site, tj_tensor *x, double eps);
+/* log of the gamma function of p x p matrices, for x > (p - 1) / 2 */
+TJ_API tj_tensor *tj_multigammaln_at(const char *site, tj_tensor *x, int p);
+/* The incomplete gamma functions, scipy's gammainc and gammaincc: the integral of t^(a - 1) e^-t / gamma(a) from 0 to x, and from x on. NaN
+ * below 0. Computed in f64, to about 6e-14 of a result above 1e-12 and 5e-13 of the smallest ones (measured against mpmath, with a up to
+ * 1e4), also where a is 1e10; rounded once. The gradient by x is right to any order, that by a is NaN (PyTorch: an error). Not in
+ * `backward` of tj_custom_grad(). */
 TJ_API tj_tensor *tj_igamma_at(const char *site, tj_tensor *a, tj_tensor *x);
 TJ_API tj_tensor *tj_igammac_at(const char *site, tj_tensor *a, tj_tensor *x);
-TJ_API tj_tensor *tj_zeta_at(const char *site, tj_tensor *s, tj_tensor *q); /* Hurwitz: the sum of (q + k)^-s, k from 0 on, for s > 1; q may be down to -12 if s is whole. tj_zeta(s, tj_f(1)) is Riemann's. In f64, within 5e-15 of SciPy; rounded once */
+/* Hurwitz: the sum of (q + k)^-s, k from 0 on, for s > 1; q may be down to -12 if s is whole. tj_zeta(s, tj_f(1)) is Riemann's. In f64,
+ * within 5e-15 of SciPy; rounded once */
+TJ_API tj_tensor *tj_zeta_at(const char *site, tj_tensor *s, tj_tensor *q);
 #define tj_igamma(a, x) tj_igamma_at(TJ_SITE, a, x) /* tj_igamma([1., 2.], [1., 2.]) = [0.6321, 0.594] */
 #define tj_igammac(a, x) tj_igammac_at(TJ_SITE, a, x) /* tj_igammac([1., 2.], [1., 2.]) = [0.3679, 0.406] */
 #define tj_zeta(s, q) tj_zeta_at(TJ_SITE, s, q) /* tj_zeta([2., 4.], tj_f(1)) = [1.6449, 1.0823] */
@@ -2211,9 +2425,10 @@ TJ_API tj_tensor *tj_zeta_at(const char *site, tj_tensor *s, tj_tensor *q); /* H
 #define tj_logit(x, eps) tj_logit_at(TJ_SITE, x, eps) /* tj_logit([0.5, 0.9], -1) = [0., 2.1972] */
 #define tj_multigammaln(x, p) tj_multigammaln_at(TJ_SITE, x, p) /* tj_multigammaln([2., 3.], 1) = [0., 0.6931] */
 
-/* Orthogonal polynomials of degree n, 0 to 128, by their recurrences: PyTorch's special.* of the same names, for one n. Integers become f32; f16 and bf16 are rounded once.
- * chebyshev t, u: p[k + 1] = 2 x p[k] - p[k - 1], p[0] = 1, p[1] = x or 2 x; v, w: p[1] = 2 x - 1 or 2 x + 1; shifted: of 2 x - 1. hermite h: 2 x p[k] - 2 k p[k - 1]; he: x p[k] - k p[k - 1].
- * laguerre: ((2 k + 1 - x) p[k] - k p[k - 1]) / (k + 1). legendre: ((2 k + 1) x p[k] - k p[k - 1]) / (k + 1). */
+/* Orthogonal polynomials of degree n, 0 to 128, by their recurrences: PyTorch's special.* of the same names, for one n. Integers become
+ * f32; f16 and bf16 are rounded once. chebyshev t, u: p[k + 1] = 2 x p[k] - p[k - 1], p[0] = 1, p[1] = x or 2 x; v, w: p[1] = 2 x - 1 or 2
+ * x + 1; shifted: of 2 x - 1. hermite h: 2 x p[k] - 2 k p[k - 1]; he: x p[k] - k p[k - 1]. laguerre: ((2 k + 1 - x) p[k] - k p[k - 1]) / (k
+ * + 1). legendre: ((2 k + 1) x p[k] - k p[k - 1]) / (k + 1). */
 TJ_API tj_tensor *tj_chebyshev_polynomial_t_at(const char *site, tj_tensor *x, int n);
 TJ_API tj_tensor *tj_chebyshev_polynomial_u_at(const char *site, tj_tensor *x, int n);
 TJ_API tj_tensor *tj_chebyshev_polynomial_v_at(const char *site, tj_tensor *x, int n);
@@ -2226,41 +2441,64 @@ TJ_API tj_tensor *tj_hermite_polynomial_h_at(const char *site, tj_tensor *x, int
 TJ_API tj_tensor *tj_hermite_polynomial_he_at(const char *site, tj_tensor *x, int n);
 TJ_API tj_tensor *tj_laguerre_polynomial_l_at(const char *site, tj_tensor *x, int n);
 TJ_API tj_tensor *tj_legendre_polynomial_p_at(const char *site, tj_tensor *x, int n);
-#define tj_chebyshev_polynomial_t(x, n) tj_chebyshev_polynomial_t_at(TJ_SITE, x, n) /* tj_chebyshev_polynomial_t([0.5, 2.], 3) = [-1., 26.] */
-#define tj_chebyshev_polynomial_u(x, n) tj_chebyshev_polynomial_u_at(TJ_SITE, x, n) /* tj_chebyshev_polynomial_u([0.5, 2.], 3) = [-1., 56.] */
-#define tj_chebyshev_polynomial_v(x, n) tj_chebyshev_polynomial_v_at(TJ_SITE, x, n) /* tj_chebyshev_polynomial_v([0.5, 2.], 3) = [-1., 41.] */
-#define tj_chebyshev_polynomial_w(x, n) tj_chebyshev_polynomial_w_at(TJ_SITE, x, n) /* tj_chebyshev_polynomial_w([0.5, 2.], 3) = [-1., 71.] */
-#define tj_shifted_chebyshev_polynomial_t(x, n) tj_shifted_chebyshev_polynomial_t_at(TJ_SITE, x, n) /* tj_shifted_chebyshev_polynomial_t([1., 2.], 3) = [1., 99.] */
-#define tj_shifted_chebyshev_polynomial_u(x, n) tj_shifted_chebyshev_polynomial_u_at(TJ_SITE, x, n) /* tj_shifted_chebyshev_polynomial_u([1., 2.], 3) = [4., 204.] */
-#define tj_shifted_chebyshev_polynomial_v(x, n) tj_shifted_chebyshev_polynomial_v_at(TJ_SITE, x, n) /* tj_shifted_chebyshev_polynomial_v([0.5, 2.], 3) = [1., 169.] */
-#define tj_shifted_chebyshev_polynomial_w(x, n) tj_shifted_chebyshev_polynomial_w_at(TJ_SITE, x, n) /* tj_shifted_chebyshev_polynomial_w([0.5, 2.], 3) = [-1., 239.] */
+#define tj_chebyshev_polynomial_t(x, n) tj_chebyshev_polynomial_t_at(TJ_SITE, x, n)
+/* tj_chebyshev_polynomial_t([0.5, 2.], 3) = [-1., 26.] */
+#define tj_chebyshev_polynomial_u(x, n) tj_chebyshev_polynomial_u_at(TJ_SITE, x, n)
+/* tj_chebyshev_polynomial_u([0.5, 2.], 3) = [-1., 56.] */
+#define tj_chebyshev_polynomial_v(x, n) tj_chebyshev_polynomial_v_at(TJ_SITE, x, n)
+/* tj_chebyshev_polynomial_v([0.5, 2.], 3) = [-1., 41.] */
+#define tj_chebyshev_polynomial_w(x, n) tj_chebyshev_polynomial_w_at(TJ_SITE, x, n)
+/* tj_chebyshev_polynomial_w([0.5, 2.], 3) = [-1., 71.] */
+#define tj_shifted_chebyshev_polynomial_t(x, n) tj_shifted_chebyshev_polynomial_t_at(TJ_SITE, x, n)
+/* tj_shifted_chebyshev_polynomial_t([1., 2.], 3) = [1., 99.] */
+#define tj_shifted_chebyshev_polynomial_u(x, n) tj_shifted_chebyshev_polynomial_u_at(TJ_SITE, x, n)
+/* tj_shifted_chebyshev_polynomial_u([1., 2.], 3) = [4., 204.] */
+#define tj_shifted_chebyshev_polynomial_v(x, n) tj_shifted_chebyshev_polynomial_v_at(TJ_SITE, x, n)
+/* tj_shifted_chebyshev_polynomial_v([0.5, 2.], 3) = [1., 169.] */
+#define tj_shifted_chebyshev_polynomial_w(x, n) tj_shifted_chebyshev_polynomial_w_at(TJ_SITE, x, n)
+/* tj_shifted_chebyshev_polynomial_w([0.5, 2.], 3) = [-1., 239.] */
 #define tj_hermite_polynomial_h(x, n) tj_hermite_polynomial_h_at(TJ_SITE, x, n) /* tj_hermite_polynomial_h([0.5, 2.], 3) = [-5., 40.] */
-#define tj_hermite_polynomial_he(x, n) tj_hermite_polynomial_he_at(TJ_SITE, x, n) /* tj_hermite_polynomial_he([0.5, 2.], 3) = [-1.375, 2.] */
-#define tj_laguerre_polynomial_l(x, n) tj_laguerre_polynomial_l_at(TJ_SITE, x, n) /* tj_laguerre_polynomial_l([0.5, 2.], 3) = [-0.1458, -0.3333] */
-#define tj_legendre_polynomial_p(x, n) tj_legendre_polynomial_p_at(TJ_SITE, x, n) /* tj_legendre_polynomial_p([0.5, 2.], 3) = [-0.4375, 17.] */
+#define tj_hermite_polynomial_he(x, n) tj_hermite_polynomial_he_at(TJ_SITE, x, n)
+/* tj_hermite_polynomial_he([0.5, 2.], 3) = [-1.375, 2.] */
+#define tj_laguerre_polynomial_l(x, n) tj_laguerre_polynomial_l_at(TJ_SITE, x, n)
+/* tj_laguerre_polynomial_l([0.5, 2.], 3) = [-0.1458, -0.3333] */
+#define tj_legendre_polynomial_p(x, n) tj_legendre_polynomial_p_at(TJ_SITE, x, n)
+/* tj_legendre_polynomial_p([0.5, 2.], 3) = [-0.4375, 17.] */
 
-/* n values of a window on the device of the context, computed in f64 and rounded once. periodic: as if it had n + 1 values, of which the last is left out:
- * for transforms. Else the first and the last are equal. One value is 1. */
+/* n values of a window on the device of the context, computed in f64 and rounded once. periodic: as if it had n + 1 values, of which the
+ * last is left out: for transforms. Else the first and the last are equal. One value is 1. */
 TJ_API tj_tensor *tj_hann_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
-TJ_API tj_tensor *tj_hamming_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double alpha, double beta); /* alpha - beta cos(2 pi i / (n - 1)); 0.54 and 0.46 are usual */
+/* alpha - beta cos(2 pi i / (n - 1)); 0.54 and 0.46 are usual */
+TJ_API tj_tensor *tj_hamming_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double alpha, double beta);
 TJ_API tj_tensor *tj_blackman_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
 TJ_API tj_tensor *tj_nuttall_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
-TJ_API tj_tensor *tj_general_cosine_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, const double *a, int count); /* a[0] - a[1] cos(x) + a[2] cos(2 x) - ... */
+/* a[0] - a[1] cos(x) + a[2] cos(2 x) - ... */
+TJ_API tj_tensor *tj_general_cosine_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, const double *a, int count);
 TJ_API tj_tensor *tj_bartlett_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
 TJ_API tj_tensor *tj_kaiser_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double beta);
 TJ_API tj_tensor *tj_gaussian_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double std);
 TJ_API tj_tensor *tj_exponential_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic, double tau);
 TJ_API tj_tensor *tj_cosine_window_at(const char *site, tj_dtype dtype, int64_t n, bool periodic);
-#define tj_hann_window(dtype, n, periodic) tj_hann_window_at(TJ_SITE, dtype, n, periodic) /* tj_hann_window(TJ_F32, 4, true) = [0., 0.5, 1., 0.5] */
-#define tj_hamming_window(dtype, n, periodic, alpha, beta) tj_hamming_window_at(TJ_SITE, dtype, n, periodic, alpha, beta) /* tj_hamming_window(TJ_F32, 4, true, 0.54, 0.46) = [0.08, 0.54, 1., 0.54] */
-#define tj_blackman_window(dtype, n, periodic) tj_blackman_window_at(TJ_SITE, dtype, n, periodic) /* tj_blackman_window(TJ_F32, 4, true) = [0., 0.34, 1., 0.34] */
-#define tj_nuttall_window(dtype, n, periodic) tj_nuttall_window_at(TJ_SITE, dtype, n, periodic) /* tj_nuttall_window(TJ_F32, 4, true) = [0.0004, 0.227, 1., 0.227] */
-#define tj_general_cosine_window(dtype, n, periodic, a, count) tj_general_cosine_window_at(TJ_SITE, dtype, n, periodic, a, count) /* tj_general_cosine_window(TJ_F32, 4, true, ((double[]){ 0.5, 0.5 }), 2) = [0., 0.5, 1., 0.5] */
-#define tj_bartlett_window(dtype, n, periodic) tj_bartlett_window_at(TJ_SITE, dtype, n, periodic) /* tj_bartlett_window(TJ_F32, 4, true) = [0., 0.5, 1., 0.5] */
-#define tj_kaiser_window(dtype, n, periodic, beta) tj_kaiser_window_at(TJ_SITE, dtype, n, periodic, beta) /* tj_kaiser_window(TJ_F32, 3, false, 1) = [0.7898, 1., 0.7898] */
-#define tj_gaussian_window(dtype, n, periodic, std) tj_gaussian_window_at(TJ_SITE, dtype, n, periodic, std) /* tj_gaussian_window(TJ_F32, 3, false, 1) = [0.6065, 1., 0.6065] */
-#define tj_exponential_window(dtype, n, periodic, tau) tj_exponential_window_at(TJ_SITE, dtype, n, periodic, tau) /* tj_exponential_window(TJ_F32, 3, false, 1) = [0.3679, 1., 0.3679] */
-#define tj_cosine_window(dtype, n, periodic) tj_cosine_window_at(TJ_SITE, dtype, n, periodic) /* tj_cosine_window(TJ_F32, 2, false) = [0.7071, 0.7071] */
+#define tj_hann_window(dtype, n, periodic) tj_hann_window_at(TJ_SITE, dtype, n, periodic)
+/* tj_hann_window(TJ_F32, 4, true) = [0., 0.5, 1., 0.5] */
+#define tj_hamming_window(dtype, n, periodic, alpha, beta) tj_hamming_window_at(TJ_SITE, dtype, n, periodic, alpha, beta)
+/* tj_hamming_window(TJ_F32, 4, true, 0.54, 0.46) = [0.08, 0.54, 1., 0.54] */
+#define tj_blackman_window(dtype, n, periodic) tj_blackman_window_at(TJ_SITE, dtype, n, periodic)
+/* tj_blackman_window(TJ_F32, 4, true) = [0., 0.34, 1., 0.34] */
+#define tj_nuttall_window(dtype, n, periodic) tj_nuttall_window_at(TJ_SITE, dtype, n, periodic)
+/* tj_nuttall_window(TJ_F32, 4, true) = [0.0004, 0.227, 1., 0.227] */
+#define tj_general_cosine_window(dtype, n, periodic, a, count) tj_general_cosine_window_at(TJ_SITE, dtype, n, periodic, a, count)
+/* tj_general_cosine_window(TJ_F32, 4, true, ((double[]){ 0.5, 0.5 }), 2) = [0., 0.5, 1., 0.5] */
+#define tj_bartlett_window(dtype, n, periodic) tj_bartlett_window_at(TJ_SITE, dtype, n, periodic)
+/* tj_bartlett_window(TJ_F32, 4, true) = [0., 0.5, 1., 0.5] */
+#define tj_kaiser_window(dtype, n, periodic, beta) tj_kaiser_window_at(TJ_SITE, dtype, n, periodic, beta)
+/* tj_kaiser_window(TJ_F32, 3, false, 1) = [0.7898, 1., 0.7898] */
+#define tj_gaussian_window(dtype, n, periodic, std) tj_gaussian_window_at(TJ_SITE, dtype, n, periodic, std)
+/* tj_gaussian_window(TJ_F32, 3, false, 1) = [0.6065, 1., 0.6065] */
+#define tj_exponential_window(dtype, n, periodic, tau) tj_exponential_window_at(TJ_SITE, dtype, n, periodic, tau)
+/* tj_exponential_window(TJ_F32, 3, false, 1) = [0.3679, 1., 0.3679] */
+#define tj_cosine_window(dtype, n, periodic) tj_cosine_window_at(TJ_SITE, dtype, n, periodic)
+/* tj_cosine_window(TJ_F32, 2, false) = [0.7071, 0.7071] */
 
 /* ==== layers: functions that are made of the ones above (functions/) ==== */
 
@@ -2269,24 +2507,37 @@ TJ_API tj_tensor *tj_cosine_window_at(const char *site, tj_dtype dtype, int64_t 
 /* linear: x W' + b for x [...,I], W [O,I], b [O] or NULL. bilinear: y[o] = sum over i, j of a[i] W[o,i,j] b[j], + bias; W [O,I,J]; of
  * integers of one dtype it has that dtype.
  *
- * Cells: one step of a recurrent network, for tj_scan() or a loop. x [N,I] and h [N,H], or both without N; the result is the next h. Weights as PyTorch has them: the gates lie
- * one after the other, in lstm_cell input, forget, cell, output; in gru_cell reset, update, new. */
-typedef struct tj_cell { tj_tensor *w_ih /* [gates * H, I] */, *w_hh /* [gates * H, H] */, *b_ih, *b_hh /* [gates * H], or NULL */; } tj_cell;
+ * Cells: one step of a recurrent network, for tj_scan() or a loop. x [N,I] and h [N,H], or both without N; the result is the next h.
+ * Weights as PyTorch has them: the gates lie one after the other, in lstm_cell input, forget, cell, output; in gru_cell reset, update,
+ * new. */
+typedef struct tj_cell {
+	tj_tensor *w_ih;         /* [gates * H, I] */
+	tj_tensor *w_hh;         /* [gates * H, H] */
+	tj_tensor *b_ih, *b_hh;  /* [gates * H], or NULL */
+} tj_cell;
 TJ_API tj_tensor *tj_linear_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias);
 TJ_API tj_tensor *tj_bilinear_at(const char *site, tj_tensor *a, tj_tensor *b, tj_tensor *weight, tj_tensor *bias);
 TJ_API tj_tensor *tj_rnn_tanh_cell_at(const char *site, tj_tensor *x, tj_tensor *h, const tj_cell *w);
 TJ_API tj_tensor *tj_rnn_relu_cell_at(const char *site, tj_tensor *x, tj_tensor *h, const tj_cell *w);
 TJ_API tj_tensor *tj_gru_cell_at(const char *site, tj_tensor *x, tj_tensor *h, const tj_cell *w);
 TJ_API tj_tensor *tj_lstm_cell_at(const char *site, tj_tensor *x, tj_tensor *h, tj_tensor *c, const tj_cell *w, tj_tensor **c_next);
-#define tj_linear(x, weight, bias) tj_linear_at(TJ_SITE, x, weight, bias) /* tj_linear([[1., 2.]], [[3., 4.], [5., 6.]], [10., 20.]) = [[21., 37.]] */
-#define tj_bilinear(a, b, weight, bias) tj_bilinear_at(TJ_SITE, a, b, weight, bias) /* tj_bilinear([[1., 2.]], [[3.]], [[[1.], [10.]]], NULL) = [[63.]] */
-#define tj_rnn_tanh_cell(x, h, w) tj_rnn_tanh_cell_at(TJ_SITE, x, h, w) /* tj_rnn_tanh_cell([[1.]], [[2.]], (&(tj_cell){ [[1.]], [[-0.5]], NULL, NULL })) = [[0.]] */
-#define tj_rnn_relu_cell(x, h, w) tj_rnn_relu_cell_at(TJ_SITE, x, h, w) /* tj_rnn_relu_cell([[1.]], [[2.]], (&(tj_cell){ [[1.]], [[3.]], NULL, NULL })) = [[7.]] */
-#define tj_gru_cell(x, h, w) tj_gru_cell_at(TJ_SITE, x, h, w) /* tj_gru_cell([[0.]], [[2.]], (&(tj_cell){ [[0.], [0.], [0.]], [[0.], [0.], [0.]], NULL, NULL })) = [[1.]] */
-#define tj_lstm_cell(x, h, c, w, c_next) tj_lstm_cell_at(TJ_SITE, x, h, c, w, c_next) /* tj_lstm_cell([[0.]], [[0.]], [[2.]], (&(tj_cell){ [[0.], [0.], [0.], [0.]], [[0.], [0.], [0.], [0.]], NULL, NULL }), &c_next) = [[0.3808]], [[1.]] */
+#define tj_linear(x, weight, bias) tj_linear_at(TJ_SITE, x, weight, bias)
+/* tj_linear([[1., 2.]], [[3., 4.], [5., 6.]], [10., 20.]) = [[21., 37.]] */
+#define tj_bilinear(a, b, weight, bias) tj_bilinear_at(TJ_SITE, a, b, weight, bias)
+/* tj_bilinear([[1., 2.]], [[3.]], [[[1.], [10.]]], NULL) = [[63.]] */
+#define tj_rnn_tanh_cell(x, h, w) tj_rnn_tanh_cell_at(TJ_SITE, x, h, w)
+/* tj_rnn_tanh_cell([[1.]], [[2.]], (&(tj_cell){ [[1.]], [[-0.5]], NULL, NULL })) = [[0.]] */
+#define tj_rnn_relu_cell(x, h, w) tj_rnn_relu_cell_at(TJ_SITE, x, h, w)
+/* tj_rnn_relu_cell([[1.]], [[2.]], (&(tj_cell){ [[1.]], [[3.]], NULL, NULL })) = [[7.]] */
+#define tj_gru_cell(x, h, w) tj_gru_cell_at(TJ_SITE, x, h, w)
+/* tj_gru_cell([[0.]], [[2.]], (&(tj_cell){ [[0.], [0.], [0.]], [[0.], [0.], [0.]], NULL, NULL })) = [[1.]] */
+#define tj_lstm_cell(x, h, c, w, c_next) tj_lstm_cell_at(TJ_SITE, x, h, c, w, c_next)
+/* tj_lstm_cell([[0.]], [[0.]], [[2.]], (&(tj_cell){ [[0.], [0.], [0.], [0.]], [[0.], [0.], [0.], [0.]], NULL, NULL }), &c_next) =
+ * [[0.3808]], [[1.]] */
 
-/* Sums of embeddings: for each bag of the index one row of the weight's width. The index, i32 or i64, is [bags, elements], or [elements] with .offsets. An empty bag
- * gives 0. Of equal largest elements the first has the gradient; with .offsets they share it. opts may be NULL. */
+/* Sums of embeddings: for each bag of the index one row of the weight's width. The index, i32 or i64, is [bags, elements], or [elements]
+ * with .offsets. An empty bag gives 0. Of equal largest elements the first has the gradient; with .offsets they share it. opts may be
+ * NULL. */
 typedef enum tj_bag_mode { TJ_BAG_SUM, TJ_BAG_MEAN, TJ_BAG_MAX } tj_bag_mode;
 typedef struct tj_bag_opts {
 	size_t size;
@@ -2297,46 +2548,62 @@ typedef struct tj_bag_opts {
 	int64_t padding_index;
 } tj_bag_opts;
 TJ_API tj_tensor *tj_embedding_bag_at(const char *site, tj_tensor *index, tj_tensor *weight, const tj_bag_opts *opts);
-#define tj_embedding_bag(index, weight, opts) tj_embedding_bag_at(TJ_SITE, index, weight, opts) /* tj_embedding_bag([[0, 1]], [[1., 2.], [3., 4.]], TJ_OPTS(tj_bag_opts, .mode = TJ_BAG_MEAN)) = [[2., 3.]] */
+#define tj_embedding_bag(index, weight, opts) tj_embedding_bag_at(TJ_SITE, index, weight, opts)
+/* tj_embedding_bag([[0, 1]], [[1., 2.], [3., 4.]], TJ_OPTS(tj_bag_opts, .mode = TJ_BAG_MEAN)) = [[2., 3.]] */
 
 /* ---- norms ------------------------------------------------------------------------------------------ */
 
-/* (x - mean) / sqrt(var + eps) * weight + bias, as in PyTorch. x is [N,C,...]. weight, bias: [C], or NULL. f16 and bf16 are computed in f32 and rounded once.
+/* (x - mean) / sqrt(var + eps) * weight + bias, as in PyTorch. x is [N,C,...]. weight, bias: [C], or NULL. f16 and bf16 are computed in f32
+ * and rounded once.
  *
- * batch_norm: with the mean and variance of each channel of x if .training, else with the running ones. running_mean, running_var: cells of [C]; a training
- * moves them to the new ones by .momentum; their variance is that of a sample (n - 1). NULL in a training: none are kept.
- * instance_norm: each example has a mean and variance of its own. With running ones, they are used as in batch_norm; NULL: always those of x. */
+ * batch_norm: with the mean and variance of each channel of x if .training, else with the running ones. running_mean, running_var: cells of
+ * [C]; a training moves them to the new ones by .momentum; their variance is that of a sample (n - 1). NULL in a training: none are kept.
+ * instance_norm: each example has a mean and variance of its own. With running ones, they are used as in batch_norm; NULL: always those of
+ * x. */
 typedef struct tj_norm_opts {
 	size_t size;
 	bool training;
 	double momentum; /* 0: 0.1 */
 	double eps;      /* 0: 1e-5 */
 } tj_norm_opts;
-TJ_API tj_tensor *tj_batch_norm_at(const char *site, tj_tensor *x, tj_tensor *running_mean, tj_tensor *running_var, tj_tensor *weight, tj_tensor *bias, const tj_norm_opts *opts);
-TJ_API tj_tensor *tj_instance_norm_at(const char *site, tj_tensor *x, tj_tensor *running_mean, tj_tensor *running_var, tj_tensor *weight, tj_tensor *bias, const tj_norm_opts *opts);
+TJ_API tj_tensor *tj_batch_norm_at(const char *site, tj_tensor *x, tj_tensor *running_mean, tj_tensor *running_var, tj_tensor *weight,
+                                   tj_tensor *bias, const tj_norm_opts *opts);
+TJ_API tj_tensor *tj_instance_norm_at(const char *site, tj_tensor *x, tj_tensor *running_mean, tj_tensor *running_var, tj_tensor *weight,
+                                      tj_tensor *bias, const tj_norm_opts *opts);
 /* Channels of one group have a common mean and variance in each example. */
 TJ_API tj_tensor *tj_group_norm_at(const char *site, tj_tensor *x, int64_t groups, tj_tensor *weight, tj_tensor *bias, double eps);
-/* tj_layer_norm() and tj_rms_norm() over several last axes, which have the sizes `shape`, PyTorch's normalized_shape. weight, bias: of these sizes, or NULL. */
+/* tj_layer_norm() and tj_rms_norm() over several last axes, which have the sizes `shape`, PyTorch's normalized_shape. weight, bias: of
+ * these sizes, or NULL. */
 TJ_API tj_tensor *tj_layer_norm_over_at(const char *site, tj_tensor *x, tj_dims shape, tj_tensor *weight, tj_tensor *bias, double eps);
 TJ_API tj_tensor *tj_rms_norm_over_at(const char *site, tj_tensor *x, tj_dims shape, tj_tensor *weight, double eps);
-/* x is a float, [N,C,...]. x / (k + alpha * the mean of the squares of `size` channels around, zeros beyond the first and last)^beta. PyTorch's values: 1e-4, 0.75, 1 */
+/* x is a float, [N,C,...]. x / (k + alpha * the mean of the squares of `size` channels around, zeros beyond the first and last)^beta.
+ * PyTorch's values: 1e-4, 0.75, 1 */
 TJ_API tj_tensor *tj_local_response_norm_at(const char *site, tj_tensor *x, int64_t size, double alpha, double beta, double k);
-#define tj_batch_norm(x, running_mean, running_var, weight, bias, opts) tj_batch_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts) /* tj_batch_norm([[1.], [3.]], NULL, NULL, NULL, [10.], TJ_OPTS(tj_norm_opts, .training = true, .eps = 1e-9)) = [[9.], [11.]] */
-#define tj_instance_norm(x, running_mean, running_var, weight, bias, opts) tj_instance_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts) /* tj_instance_norm([[[1., 3.]]], NULL, NULL, NULL, NULL, TJ_OPTS(tj_norm_opts, .eps = 1e-9)) = [[[-1., 1.]]] */
-#define tj_group_norm(x, groups, weight, bias, eps) tj_group_norm_at(TJ_SITE, x, groups, weight, bias, eps) /* tj_group_norm([[1., 3.]], 1, NULL, NULL, 1e-9) = [[-1., 1.]] */
-#define tj_layer_norm_over(x, shape, weight, bias, eps) tj_layer_norm_over_at(TJ_SITE, x, shape, weight, bias, eps) /* tj_layer_norm_over([[1., 3.]], TJ_SHAPE(1, 2), NULL, NULL, 1e-9) = [[-1., 1.]] */
-#define tj_rms_norm_over(x, shape, weight, eps) tj_rms_norm_over_at(TJ_SITE, x, shape, weight, eps) /* tj_rms_norm_over([[3., 4.]], TJ_SHAPE(1, 2), NULL, 1e-9) = [[0.8485, 1.1314]] */
-#define tj_local_response_norm(x, size, alpha, beta, k) tj_local_response_norm_at(TJ_SITE, x, size, alpha, beta, k) /* tj_local_response_norm([[[2.]]], 1, 1, 1, 1) = [[[0.4]]] */
+#define tj_batch_norm(x, running_mean, running_var, weight, bias, opts) \
+	tj_batch_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts)
+/* tj_batch_norm([[1.], [3.]], NULL, NULL, NULL, [10.], TJ_OPTS(tj_norm_opts, .training = true, .eps = 1e-9)) = [[9.], [11.]] */
+#define tj_instance_norm(x, running_mean, running_var, weight, bias, opts) \
+	tj_instance_norm_at(TJ_SITE, x, running_mean, running_var, weight, bias, opts)
+/* tj_instance_norm([[[1., 3.]]], NULL, NULL, NULL, NULL, TJ_OPTS(tj_norm_opts, .eps = 1e-9)) = [[[-1., 1.]]] */
+#define tj_group_norm(x, groups, weight, bias, eps) tj_group_norm_at(TJ_SITE, x, groups, weight, bias, eps)
+/* tj_group_norm([[1., 3.]], 1, NULL, NULL, 1e-9) = [[-1., 1.]] */
+#define tj_layer_norm_over(x, shape, weight, bias, eps) tj_layer_norm_over_at(TJ_SITE, x, shape, weight, bias, eps)
+/* tj_layer_norm_over([[1., 3.]], TJ_SHAPE(1, 2), NULL, NULL, 1e-9) = [[-1., 1.]] */
+#define tj_rms_norm_over(x, shape, weight, eps) tj_rms_norm_over_at(TJ_SITE, x, shape, weight, eps)
+/* tj_rms_norm_over([[3., 4.]], TJ_SHAPE(1, 2), NULL, 1e-9) = [[0.8485, 1.1314]] */
+#define tj_local_response_norm(x, size, alpha, beta, k) tj_local_response_norm_at(TJ_SITE, x, size, alpha, beta, k)
+/* tj_local_response_norm([[[2.]]], 1, 1, 1, 1) = [[[0.4]]] */
 
 /* ---- attention -------------------------------------------------------------------------------------- */
 
-/* softmax(q k' * scale + mask) v, PyTorch's scaled_dot_product_attention(). q [...,H,L,E], k [...,H,S,E], v [...,H,S,V] -> [...,H,L,V], with any leading axes, or none.
- * The heads of k and v may be fewer: those of q are a multiple, and head h of q uses head h / (multiple), as with PyTorch's enable_gqa.
- * A row of q that takes part with no key at all gives 0, and its gradient is 0.
+/* softmax(q k' * scale + mask) v, PyTorch's scaled_dot_product_attention(). q [...,H,L,E], k [...,H,S,E], v [...,H,S,V] -> [...,H,L,V],
+ * with any leading axes, or none. The heads of k and v may be fewer: those of q are a multiple, and head h of q uses head h / (multiple),
+ * as with PyTorch's enable_gqa. A row of q that takes part with no key at all gives 0, and its gradient is 0.
  *
- * Scores of more than 8 MiB, or of more than 1 MiB for a head, are made in blocks of rows, of about 4 MiB and at most a quarter of a head: then memory grows with L + S, not
- * with L * S, and a gradient computes the blocks again. Of a causal block no keys are read that none of its rows sees. A row has the same bits in any block. The setting
- * .attention asks for one block, or for blocks of at most half of a head at any size. f16 and bf16 scores are rounded to their dtype. */
+ * Scores of more than 8 MiB, or of more than 1 MiB for a head, are made in blocks of rows, of about 4 MiB and at most a quarter of a head:
+ * then memory grows with L + S, not with L * S, and a gradient computes the blocks again. Of a causal block no keys are read that none of
+ * its rows sees. A row has the same bits in any block. The setting .attention asks for one block, or for blocks of at most half of a head
+ * at any size. f16 and bf16 scores are rounded to their dtype. */
 typedef struct tj_attention_opts {
 	size_t size;
 	tj_tensor *mask;       /* bool: which take part; a float: is added to the scores. It broadcasts to [...,H,L,S]. NULL: none */
@@ -2345,17 +2612,20 @@ typedef struct tj_attention_opts {
 	double scale;          /* 0: 1 / sqrt(E) */
 	double dropout;        /* of the weights, with this probability; for a training alone */
 } tj_attention_opts;
-TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v, const tj_attention_opts *opts);
-#define tj_scaled_dot_product_attention(q, k, v, opts) tj_scaled_dot_product_attention_at(TJ_SITE, q, k, v, opts) /* tj_scaled_dot_product_attention([[1.], [0.]], [[0.], [0.]], [[2.], [4.]], NULL) = [[3.], [3.]] */
+TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v,
+                                                     const tj_attention_opts *opts);
+#define tj_scaled_dot_product_attention(q, k, v, opts) tj_scaled_dot_product_attention_at(TJ_SITE, q, k, v, opts)
+/* tj_scaled_dot_product_attention([[1.], [0.]], [[0.], [0.]], [[2.], [4.]], NULL) = [[3.], [3.]] */
 
-/* How tj_scaled_dot_product_attention() computes q and k of these shapes under the settings of the thread's context: TJ_ATTENTION_MATH or _FUSED. *why, if it is not NULL, gets the
- * reason, a constant string. TJ_ATTENTION_AUTO on an error. */
+/* How tj_scaled_dot_product_attention() computes q and k of these shapes under the settings of the thread's context: TJ_ATTENTION_MATH or
+ * _FUSED. *why, if it is not NULL, gets the reason, a constant string. TJ_ATTENTION_AUTO on an error. */
 TJ_API tj_attention tj_attention_method_at(const char *site, tj_tensor *q, tj_tensor *k, const char **why);
 #define tj_attention_method(q, k, why) tj_attention_method_at(TJ_SITE, q, k, why) /* no example: its result is no tensor */
 
-/* PyTorch's nn.MultiheadAttention with batch_first: q [N,L,E], k and v [N,S,E], or all without N -> q's shape. tj_linear() of q, k and v by the three parts of in_weight [3 E,E];
- * tj_scaled_dot_product_attention() of heads of width E / heads; tj_linear() by out_weight [E,E]. If q, k and v are one tensor, the first three are one product. A mask says
- * what takes part, as it does above; PyTorch's masks of this function say what does not. */
+/* PyTorch's nn.MultiheadAttention with batch_first: q [N,L,E], k and v [N,S,E], or all without N -> q's shape. tj_linear() of q, k and v by
+ * the three parts of in_weight [3 E,E]; tj_scaled_dot_product_attention() of heads of width E / heads; tj_linear() by out_weight [E,E]. If
+ * q, k and v are one tensor, the first three are one product. A mask says what takes part, as it does above; PyTorch's masks of this
+ * function say what does not. */
 typedef struct tj_multi_head_opts {
 	size_t size;
 	tj_tensor *in_bias, *out_bias; /* [3 E], [E]; NULL: none */
@@ -2365,44 +2635,64 @@ typedef struct tj_multi_head_opts {
 	double dropout;                /* of the weights, for a training alone */
 	tj_tensor *bias_k, *bias_v;    /* [E]: one more key and its value, the same for all, which every row sees; NULL: none */
 } tj_multi_head_opts;
-TJ_API tj_tensor *tj_multi_head_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v, int heads, tj_tensor *in_weight, tj_tensor *out_weight, const tj_multi_head_opts *opts);
-#define tj_multi_head_attention(q, k, v, heads, in_weight, out_weight, opts) tj_multi_head_attention_at(TJ_SITE, q, k, v, heads, in_weight, out_weight, opts) /* tj_multi_head_attention([[0.]], [[0.], [0.]], [[2.], [4.]], 1, [[1.], [1.], [10.]], [[0.5]], NULL) = [[15.]] */
+TJ_API tj_tensor *tj_multi_head_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v, int heads, tj_tensor *in_weight,
+                                             tj_tensor *out_weight, const tj_multi_head_opts *opts);
+#define tj_multi_head_attention(q, k, v, heads, in_weight, out_weight, opts) \
+	tj_multi_head_attention_at(TJ_SITE, q, k, v, heads, in_weight, out_weight, opts)
+/* tj_multi_head_attention([[0.]], [[0.], [0.]], [[2.], [4.]], 1, [[1.], [1.], [10.]], [[0.5]], NULL) = [[15.]] */
 
 /* ---- losses ----------------------------------------------------------------------------------------- */
 
-/* As in PyTorch. x and target have one shape, which is not broadcast; a target without axes counts for all elements. f16 and bf16 are computed in f32, and the result, of x's
- * dtype, is rounded once. Integers count as f32 in poisson_nll, margin_ranking, cosine_embedding and triplet_margin, and are errors in the others. A mean over
- * nothing is NaN. BATCHMEAN: the sum, divided by the size of axis 0. */
+/* As in PyTorch. x and target have one shape, which is not broadcast; a target without axes counts for all elements. f16 and bf16 are
+ * computed in f32, and the result, of x's dtype, is rounded once. Integers count as f32 in poisson_nll, margin_ranking, cosine_embedding
+ * and triplet_margin, and are errors in the others. A mean over nothing is NaN. BATCHMEAN: the sum, divided by the size of axis 0. */
 typedef enum tj_loss_reduction { TJ_LOSS_MEAN, TJ_LOSS_SUM, TJ_LOSS_NONE, TJ_LOSS_BATCHMEAN } tj_loss_reduction;
 
-/* smooth_l1: d^2 / 2 / beta, from |d| = beta on |d| - beta / 2. huber: d^2 / 2, from delta on delta * (|d| - delta / 2). kl_div: x are logarithms; target * (log(target) - x).
- * poisson_nll: exp(x) - target * x if log_input, else x - target * log(x + eps); full: and log(target!) by Stirling's formula. gaussian_nll: the variance has x's shape, one
- * number for a row, or no axis; it is at least eps. In the losses with margins the targets are 1 and -1. cosine_embedding, triplet_margin: of rows, the last axis;
- * p is the norm of a distance, swap takes the smaller one of anchor - negative and positive - negative. */
+/* smooth_l1: d^2 / 2 / beta, from |d| = beta on |d| - beta / 2. huber: d^2 / 2, from delta on delta * (|d| - delta / 2). kl_div: x are
+ * logarithms; target * (log(target) - x). poisson_nll: exp(x) - target * x if log_input, else x - target * log(x + eps); full: and
+ * log(target!) by Stirling's formula. gaussian_nll: the variance has x's shape, one number for a row, or no axis; it is at least eps. In
+ * the losses with margins the targets are 1 and -1. cosine_embedding, triplet_margin: of rows, the last axis; p is the norm of a distance,
+ * swap takes the smaller one of anchor - negative and positive - negative. */
 TJ_API tj_tensor *tj_mse_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r);
 TJ_API tj_tensor *tj_l1_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r);
 TJ_API tj_tensor *tj_smooth_l1_loss_at(const char *site, tj_tensor *x, tj_tensor *target, double beta, tj_loss_reduction r);
 TJ_API tj_tensor *tj_huber_loss_at(const char *site, tj_tensor *x, tj_tensor *target, double delta, tj_loss_reduction r);
 TJ_API tj_tensor *tj_kl_div_at(const char *site, tj_tensor *x, tj_tensor *target, bool log_target, tj_loss_reduction r);
-TJ_API tj_tensor *tj_poisson_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, bool log_input, bool full, double eps, tj_loss_reduction r);
-TJ_API tj_tensor *tj_gaussian_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_tensor *var, bool full, double eps, tj_loss_reduction r);
+TJ_API tj_tensor *tj_poisson_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, bool log_input, bool full, double eps,
+                                         tj_loss_reduction r);
+TJ_API tj_tensor *tj_gaussian_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_tensor *var, bool full, double eps,
+                                          tj_loss_reduction r);
 TJ_API tj_tensor *tj_hinge_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor *target, double margin, tj_loss_reduction r);
 TJ_API tj_tensor *tj_soft_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r);
-TJ_API tj_tensor *tj_margin_ranking_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin, tj_loss_reduction r);
-TJ_API tj_tensor *tj_cosine_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin, tj_loss_reduction r);
-TJ_API tj_tensor *tj_triplet_margin_loss_at(const char *site, tj_tensor *anchor, tj_tensor *positive, tj_tensor *negative, double margin, double p, bool swap, tj_loss_reduction r);
+TJ_API tj_tensor *tj_margin_ranking_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin,
+                                            tj_loss_reduction r);
+TJ_API tj_tensor *tj_cosine_embedding_loss_at(const char *site, tj_tensor *x, tj_tensor *other, tj_tensor *target, double margin,
+                                              tj_loss_reduction r);
+TJ_API tj_tensor *tj_triplet_margin_loss_at(const char *site, tj_tensor *anchor, tj_tensor *positive, tj_tensor *negative, double margin,
+                                            double p, bool swap, tj_loss_reduction r);
 #define tj_mse_loss(x, target, r) tj_mse_loss_at(TJ_SITE, x, target, r) /* tj_mse_loss([1., 2.], [2., 4.], TJ_LOSS_MEAN) = 2.5 */
 #define tj_l1_loss(x, target, r) tj_l1_loss_at(TJ_SITE, x, target, r) /* tj_l1_loss([1., 2.], [2., 4.], TJ_LOSS_MEAN) = 1.5 */
-#define tj_smooth_l1_loss(x, target, beta, r) tj_smooth_l1_loss_at(TJ_SITE, x, target, beta, r) /* tj_smooth_l1_loss([0., 3.], [1., 0.], 2, TJ_LOSS_NONE) = [0.25, 2.] */
-#define tj_huber_loss(x, target, delta, r) tj_huber_loss_at(TJ_SITE, x, target, delta, r) /* tj_huber_loss([0., 3.], [1., 0.], 2, TJ_LOSS_NONE) = [0.5, 4.] */
-#define tj_kl_div(x, target, log_target, r) tj_kl_div_at(TJ_SITE, x, target, log_target, r) /* tj_kl_div([0., 0.], [1., 2.], false, TJ_LOSS_NONE) = [0., 1.3863] */
-#define tj_poisson_nll_loss(x, target, log_input, full, eps, r) tj_poisson_nll_loss_at(TJ_SITE, x, target, log_input, full, eps, r) /* tj_poisson_nll_loss([1., 2.], [3., 4.], false, false, 0, TJ_LOSS_NONE) = [1., -0.7726] */
-#define tj_gaussian_nll_loss(x, target, var, full, eps, r) tj_gaussian_nll_loss_at(TJ_SITE, x, target, var, full, eps, r) /* tj_gaussian_nll_loss([1., 2.], [3., 4.], [1., 1.], false, 1e-6, TJ_LOSS_NONE) = [2., 2.] */
-#define tj_hinge_embedding_loss(x, target, margin, r) tj_hinge_embedding_loss_at(TJ_SITE, x, target, margin, r) /* tj_hinge_embedding_loss([0.3, 0.3], [1., -1.], 1, TJ_LOSS_NONE) = [0.3, 0.7] */
-#define tj_soft_margin_loss(x, target, r) tj_soft_margin_loss_at(TJ_SITE, x, target, r) /* tj_soft_margin_loss([0., 1.], [1., -1.], TJ_LOSS_NONE) = [0.6931, 1.3133] */
-#define tj_margin_ranking_loss(x, other, target, margin, r) tj_margin_ranking_loss_at(TJ_SITE, x, other, target, margin, r) /* tj_margin_ranking_loss([1., 1.], [3., 3.], [1., -1.], 0.5, TJ_LOSS_NONE) = [2.5, 0.] */
-#define tj_cosine_embedding_loss(x, other, target, margin, r) tj_cosine_embedding_loss_at(TJ_SITE, x, other, target, margin, r) /* tj_cosine_embedding_loss([[1., 0.]], [[0., 1.]], [1.], 0, TJ_LOSS_NONE) = [1.] */
-#define tj_triplet_margin_loss(anchor, positive, negative, margin, p, swap, r) tj_triplet_margin_loss_at(TJ_SITE, anchor, positive, negative, margin, p, swap, r) /* tj_triplet_margin_loss([[0., 0.]], [[3., 4.]], [[0., 1.]], 1, 2, false, TJ_LOSS_MEAN) = 5. */
+#define tj_smooth_l1_loss(x, target, beta, r) tj_smooth_l1_loss_at(TJ_SITE, x, target, beta, r)
+/* tj_smooth_l1_loss([0., 3.], [1., 0.], 2, TJ_LOSS_NONE) = [0.25, 2.] */
+#define tj_huber_loss(x, target, delta, r) tj_huber_loss_at(TJ_SITE, x, target, delta, r)
+/* tj_huber_loss([0., 3.], [1., 0.], 2, TJ_LOSS_NONE) = [0.5, 4.] */
+#define tj_kl_div(x, target, log_target, r) tj_kl_div_at(TJ_SITE, x, target, log_target, r)
+/* tj_kl_div([0., 0.], [1., 2.], false, TJ_LOSS_NONE) = [0., 1.3863] */
+#define tj_poisson_nll_loss(x, target, log_input, full, eps, r) tj_poisson_nll_loss_at(TJ_SITE, x, target, log_input, full, eps, r)
+/* tj_poisson_nll_loss([1., 2.], [3., 4.], false, false, 0, TJ_LOSS_NONE) = [1., -0.7726] */
+#define tj_gaussian_nll_loss(x, target, var, full, eps, r) tj_gaussian_nll_loss_at(TJ_SITE, x, target, var, full, eps, r)
+/* tj_gaussian_nll_loss([1., 2.], [3., 4.], [1., 1.], false, 1e-6, TJ_LOSS_NONE) = [2., 2.] */
+#define tj_hinge_embedding_loss(x, target, margin, r) tj_hinge_embedding_loss_at(TJ_SITE, x, target, margin, r)
+/* tj_hinge_embedding_loss([0.3, 0.3], [1., -1.], 1, TJ_LOSS_NONE) = [0.3, 0.7] */
+#define tj_soft_margin_loss(x, target, r) tj_soft_margin_loss_at(TJ_SITE, x, target, r)
+/* tj_soft_margin_loss([0., 1.], [1., -1.], TJ_LOSS_NONE) = [0.6931, 1.3133] */
+#define tj_margin_ranking_loss(x, other, target, margin, r) tj_margin_ranking_loss_at(TJ_SITE, x, other, target, margin, r)
+/* tj_margin_ranking_loss([1., 1.], [3., 3.], [1., -1.], 0.5, TJ_LOSS_NONE) = [2.5, 0.] */
+#define tj_cosine_embedding_loss(x, other, target, margin, r) tj_cosine_embedding_loss_at(TJ_SITE, x, other, target, margin, r)
+/* tj_cosine_embedding_loss([[1., 0.]], [[0., 1.]], [1.], 0, TJ_LOSS_NONE) = [1.] */
+#define tj_triplet_margin_loss(anchor, positive, negative, margin, p, swap, r) \
+	tj_triplet_margin_loss_at(TJ_SITE, anchor, positive, negative, margin, p, swap, r)
+/* tj_triplet_margin_loss([[0., 0.]], [[3., 4.]], [[0., 1.]], 1, 2, false, TJ_LOSS_MEAN) = 5. */
 
 typedef struct tj_loss_opts {
 	size_t size;
@@ -2413,38 +2703,52 @@ typedef struct tj_loss_opts {
 	int64_t ignore_index;
 	double label_smoothing; /* of cross_entropy_loss: this part of each target is spread evenly over all classes */
 } tj_loss_opts;
-/* binary_cross_entropy: x are probabilities; a logarithm below -100 counts as -100, with gradient 0. Classes: x is [N,C], [N,C,...] or [C], target, i32 or i64, has no axis of
- * classes; of cross_entropy_loss it may be a float of x's shape: probabilities. A mean over classes is divided by the weights of the targets that count; of
- * probabilities, by their number of rows. multilabel_margin: the target has classes of x's shape; a -1 ends those of a row. opts may be NULL. */
+/* binary_cross_entropy: x are probabilities; a logarithm below -100 counts as -100, with gradient 0. Classes: x is [N,C], [N,C,...] or [C],
+ * target, i32 or i64, has no axis of classes; of cross_entropy_loss it may be a float of x's shape: probabilities. A mean over classes is
+ * divided by the weights of the targets that count; of probabilities, by their number of rows. multilabel_margin: the target has classes of
+ * x's shape; a -1 ends those of a row. opts may be NULL. */
 TJ_API tj_tensor *tj_binary_cross_entropy_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
 TJ_API tj_tensor *tj_binary_cross_entropy_with_logits_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
 TJ_API tj_tensor *tj_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
 TJ_API tj_tensor *tj_cross_entropy_loss_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
-TJ_API tj_tensor *tj_multi_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, int p, double margin, const tj_loss_opts *opts);
+TJ_API tj_tensor *tj_multi_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, int p, double margin,
+                                          const tj_loss_opts *opts);
 TJ_API tj_tensor *tj_multilabel_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, tj_loss_reduction r);
 TJ_API tj_tensor *tj_multilabel_soft_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
-#define tj_binary_cross_entropy(x, target, opts) tj_binary_cross_entropy_at(TJ_SITE, x, target, opts) /* tj_binary_cross_entropy([0.5, 0.5], [1., 0.], NULL) = 0.6931 */
-#define tj_binary_cross_entropy_with_logits(x, target, opts) tj_binary_cross_entropy_with_logits_at(TJ_SITE, x, target, opts) /* tj_binary_cross_entropy_with_logits([0., 0.], [1., 0.], NULL) = 0.6931 */
-#define tj_nll_loss(x, target, opts) tj_nll_loss_at(TJ_SITE, x, target, opts) /* tj_nll_loss([[-1., -2.], [-3., -4.]], [0, 1], NULL) = 2.5 */
-#define tj_cross_entropy_loss(x, target, opts) tj_cross_entropy_loss_at(TJ_SITE, x, target, opts) /* tj_cross_entropy_loss([[0., 0.], [0., 0.]], [0, 1], TJ_OPTS(tj_loss_opts, .reduction = TJ_LOSS_SUM)) = 1.3863 */
-#define tj_multi_margin_loss(x, target, p, margin, opts) tj_multi_margin_loss_at(TJ_SITE, x, target, p, margin, opts) /* tj_multi_margin_loss([[1., 2., 0.]], [1], 1, 1.5, NULL) = 0.1667 */
-#define tj_multilabel_margin_loss(x, target, r) tj_multilabel_margin_loss_at(TJ_SITE, x, target, r) /* tj_multilabel_margin_loss([[1., 2., 0.]], [[0, -1, 0]], TJ_LOSS_MEAN) = 0.6667 */
-#define tj_multilabel_soft_margin_loss(x, target, opts) tj_multilabel_soft_margin_loss_at(TJ_SITE, x, target, opts) /* tj_multilabel_soft_margin_loss([[0., 0.]], [[1., 0.]], NULL) = 0.6931 */
+#define tj_binary_cross_entropy(x, target, opts) tj_binary_cross_entropy_at(TJ_SITE, x, target, opts)
+/* tj_binary_cross_entropy([0.5, 0.5], [1., 0.], NULL) = 0.6931 */
+#define tj_binary_cross_entropy_with_logits(x, target, opts) tj_binary_cross_entropy_with_logits_at(TJ_SITE, x, target, opts)
+/* tj_binary_cross_entropy_with_logits([0., 0.], [1., 0.], NULL) = 0.6931 */
+#define tj_nll_loss(x, target, opts) tj_nll_loss_at(TJ_SITE, x, target, opts)
+/* tj_nll_loss([[-1., -2.], [-3., -4.]], [0, 1], NULL) = 2.5 */
+#define tj_cross_entropy_loss(x, target, opts) tj_cross_entropy_loss_at(TJ_SITE, x, target, opts)
+/* tj_cross_entropy_loss([[0., 0.], [0., 0.]], [0, 1], TJ_OPTS(tj_loss_opts, .reduction = TJ_LOSS_SUM)) = 1.3863 */
+#define tj_multi_margin_loss(x, target, p, margin, opts) tj_multi_margin_loss_at(TJ_SITE, x, target, p, margin, opts)
+/* tj_multi_margin_loss([[1., 2., 0.]], [1], 1, 1.5, NULL) = 0.1667 */
+#define tj_multilabel_margin_loss(x, target, r) tj_multilabel_margin_loss_at(TJ_SITE, x, target, r)
+/* tj_multilabel_margin_loss([[1., 2., 0.]], [[0, -1, 0]], TJ_LOSS_MEAN) = 0.6667 */
+#define tj_multilabel_soft_margin_loss(x, target, opts) tj_multilabel_soft_margin_loss_at(TJ_SITE, x, target, opts)
+/* tj_multilabel_soft_margin_loss([[0., 0.]], [[1., 0.]], NULL) = 0.6931 */
 
-/* x [steps,N,classes]: logarithms of probabilities. targets [N,labels], of which target_lengths [N] count (or [labels], one target behind the other), as input_lengths [N] of the steps; all i32 or i64. A target that needs
- * more steps than there are has an infinite loss, or 0 and no gradient with zero_infinity. The mean is that of each loss / its number of labels. The gradient is that by x; PyTorch's
- * takes x for a log_softmax and adds what cancels behind it. */
-TJ_API tj_tensor *tj_ctc_loss_at(const char *site, tj_tensor *x, tj_tensor *targets, tj_tensor *input_lengths, tj_tensor *target_lengths, int64_t blank, bool zero_infinity, tj_loss_reduction r);
-#define tj_ctc_loss(x, targets, input_lengths, target_lengths, blank, zero_infinity, r) tj_ctc_loss_at(TJ_SITE, x, targets, input_lengths, target_lengths, blank, zero_infinity, r) /* tj_ctc_loss([[[-1., -2.]], [[-1., -2.]]], [[1]], [2], [1], 0, false, TJ_LOSS_SUM) = 2.138 */
+/* x [steps,N,classes]: logarithms of probabilities. targets [N,labels], of which target_lengths [N] count (or [labels], one target behind
+ * the other), as input_lengths [N] of the steps; all i32 or i64. A target that needs more steps than there are has an infinite loss, or 0
+ * and no gradient with zero_infinity. The mean is that of each loss / its number of labels. The gradient is that by x; PyTorch's takes x
+ * for a log_softmax and adds what cancels behind it. */
+TJ_API tj_tensor *tj_ctc_loss_at(const char *site, tj_tensor *x, tj_tensor *targets, tj_tensor *input_lengths, tj_tensor *target_lengths,
+                                 int64_t blank, bool zero_infinity, tj_loss_reduction r);
+#define tj_ctc_loss(x, targets, input_lengths, target_lengths, blank, zero_infinity, r) \
+	tj_ctc_loss_at(TJ_SITE, x, targets, input_lengths, target_lengths, blank, zero_infinity, r)
+/* tj_ctc_loss([[[-1., -2.]], [[-1., -2.]]], [[1]], [2], [1], 0, false, TJ_LOSS_SUM) = 2.138 */
 
 /* ---- random numbers, dropout -------------------------------------------------------------------------- */
 
-/* Made of tj_uniform() and tj_normal(): each call takes one ordinal of the context, so the numbers are the same for any device, number of threads and layout, and
- * a gradient sees those that forward saw. Not in callbacks that forbid random numbers.
+/* Made of tj_uniform() and tj_normal(): each call takes one ordinal of the context, so the numbers are the same for any device, number of
+ * threads and layout, and a gradient sees those that forward saw. Not in callbacks that forbid random numbers.
  *
- * Dropout: each element is 0 with probability p, else x / (1 - p). What is dropped is 0 even if x is NaN there. p is a number of the run: another p is no other
- * trace. If training is false it is x itself. tj_dropout1d(), 2d, 3d drop whole channels of [N,C,...] or [C,...], with so many axes behind. alpha_dropout
- * keeps mean 0 and variance 1 of what tj_selu() gives; feature_alpha_dropout drops channels of [N,C,...] so. */
+ * Dropout: each element is 0 with probability p, else x / (1 - p). What is dropped is 0 even if x is NaN there. p is a number of the run:
+ * another p is no other trace. If training is false it is x itself. tj_dropout1d(), 2d, 3d drop whole channels of [N,C,...] or [C,...],
+ * with so many axes behind. alpha_dropout keeps mean 0 and variance 1 of what tj_selu() gives; feature_alpha_dropout drops channels of
+ * [N,C,...] so. */
 TJ_API tj_tensor *tj_dropout_at(const char *site, tj_tensor *x, double p, bool training);
 TJ_API tj_tensor *tj_dropout1d_at(const char *site, tj_tensor *x, double p, bool training);
 TJ_API tj_tensor *tj_dropout2d_at(const char *site, tj_tensor *x, double p, bool training);
@@ -2454,43 +2758,55 @@ TJ_API tj_tensor *tj_feature_alpha_dropout_at(const char *site, tj_tensor *x, do
 #define tj_dropout(x, p, training) tj_dropout_at(TJ_SITE, x, p, training) /* tj_dropout([1., 2.], 0.5, false) = [1., 2.] */
 #define tj_dropout1d(x, p, training) tj_dropout1d_at(TJ_SITE, x, p, training) /* tj_dropout1d([[[1., 2.]]], 1, true) = [[[0., 0.]]] */
 #define tj_dropout2d(x, p, training) tj_dropout2d_at(TJ_SITE, x, p, training) /* tj_dropout2d([[[[1., 2.]]]], 1, true) = [[[[0., 0.]]]] */
-#define tj_dropout3d(x, p, training) tj_dropout3d_at(TJ_SITE, x, p, training) /* tj_dropout3d([[[[[1., 2.]]]]], 1, true) = [[[[[0., 0.]]]]] */
+#define tj_dropout3d(x, p, training) tj_dropout3d_at(TJ_SITE, x, p, training)
+/* tj_dropout3d([[[[[1., 2.]]]]], 1, true) = [[[[[0., 0.]]]]] */
 #define tj_alpha_dropout(x, p, training) tj_alpha_dropout_at(TJ_SITE, x, p, training) /* tj_alpha_dropout([1., 2.], 0, true) = [1., 2.] */
-#define tj_feature_alpha_dropout(x, p, training) tj_feature_alpha_dropout_at(TJ_SITE, x, p, training) /* tj_feature_alpha_dropout([[[1., 2.]]], 0, true) = [[[1., 2.]]] */
+#define tj_feature_alpha_dropout(x, p, training) tj_feature_alpha_dropout_at(TJ_SITE, x, p, training)
+/* tj_feature_alpha_dropout([[[1., 2.]]], 0, true) = [[[1., 2.]]] */
 
-/* bernoulli: 1 with probability p, else 0, in the given dtype. p: a number, or a tensor that is broadcast to shape (NULL: the shape of p); below 0 and NaN count as 0,
- * above 1 as 1. randint: integers from low to high - 1, as any dtype that holds them; low and high are at most 2^51 from 0. randperm: i64, 0 to n - 1 in random order.
- * exponential: mean 1 / rate. random_normal, random_uniform: with mean and standard deviation, or from low to high; each a number, or a tensor that is broadcast;
- * rounding can give high itself. */
+/* bernoulli: 1 with probability p, else 0, in the given dtype. p: a number, or a tensor that is broadcast to shape (NULL: the shape of p);
+ * below 0 and NaN count as 0, above 1 as 1. randint: integers from low to high - 1, as any dtype that holds them; low and high are at most
+ * 2^51 from 0. randperm: i64, 0 to n - 1 in random order. exponential: mean 1 / rate. random_normal, random_uniform: with mean and standard
+ * deviation, or from low to high; each a number, or a tensor that is broadcast; rounding can give high itself. */
 TJ_API tj_tensor *tj_bernoulli_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *p);
 TJ_API tj_tensor *tj_randint_at(const char *site, tj_dtype dtype, tj_dims shape, int64_t low, int64_t high);
 TJ_API tj_tensor *tj_randperm_at(const char *site, int64_t n);
 TJ_API tj_tensor *tj_exponential_at(const char *site, tj_dtype dtype, tj_dims shape, double rate);
 TJ_API tj_tensor *tj_random_normal_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *mean, tj_tensor *std);
 TJ_API tj_tensor *tj_random_uniform_at(const char *site, tj_dtype dtype, tj_dims shape, tj_tensor *low, tj_tensor *high);
-/* geometric: the number of trials up to the first success, 1 or more, each with probability p; an integer dtype limits it to its range. cauchy: median + sigma tan(pi (u - 1/2)).
- * log_normal: the exponential of normally distributed numbers, whose mean and deviation are given. */
+/* geometric: the number of trials up to the first success, 1 or more, each with probability p; an integer dtype limits it to its range.
+ * cauchy: median + sigma tan(pi (u - 1/2)). log_normal: the exponential of normally distributed numbers, whose mean and deviation are
+ * given. */
 TJ_API tj_tensor *tj_geometric_at(const char *site, tj_dtype dtype, tj_dims shape, double p);
 TJ_API tj_tensor *tj_cauchy_at(const char *site, tj_dtype dtype, tj_dims shape, double median, double sigma);
 TJ_API tj_tensor *tj_log_normal_at(const char *site, tj_dtype dtype, tj_dims shape, double mean, double std);
 #define tj_geometric(dtype, shape, p) tj_geometric_at(TJ_SITE, dtype, shape, p) /* tj_geometric(TJ_I64, TJ_SHAPE(3), 1) = [1, 1, 1] */
-#define tj_cauchy(dtype, shape, median, sigma) tj_cauchy_at(TJ_SITE, dtype, shape, median, sigma) /* tj_isfinite(tj_cauchy(TJ_F32, TJ_SHAPE(2), 0, 1)) = [true, true] */
-#define tj_log_normal(dtype, shape, mean, std) tj_log_normal_at(TJ_SITE, dtype, shape, mean, std) /* tj_ge(tj_log_normal(TJ_F32, TJ_SHAPE(2), 0, 1), tj_f(0)) = [true, true] */
-/* gumbel_softmax: softmax((logits + g) / tau) along an axis, g = -log(-log(u)): a choice by softmax(logits), made smooth. hard: exactly one-hot, the choice, with the gradient of the
- * smooth one. rrelu: x above 0, below it x times a slope that is drawn from low to high for each element; without training the slope is their mean. Both of floats. */
+#define tj_cauchy(dtype, shape, median, sigma) tj_cauchy_at(TJ_SITE, dtype, shape, median, sigma)
+/* tj_isfinite(tj_cauchy(TJ_F32, TJ_SHAPE(2), 0, 1)) = [true, true] */
+#define tj_log_normal(dtype, shape, mean, std) tj_log_normal_at(TJ_SITE, dtype, shape, mean, std)
+/* tj_ge(tj_log_normal(TJ_F32, TJ_SHAPE(2), 0, 1), tj_f(0)) = [true, true] */
+/* gumbel_softmax: softmax((logits + g) / tau) along an axis, g = -log(-log(u)): a choice by softmax(logits), made smooth. hard: exactly
+ * one-hot, the choice, with the gradient of the smooth one. rrelu: x above 0, below it x times a slope that is drawn from low to high for
+ * each element; without training the slope is their mean. Both of floats. */
 TJ_API tj_tensor *tj_gumbel_softmax_at(const char *site, tj_tensor *logits, double tau, bool hard, int64_t axis);
 TJ_API tj_tensor *tj_rrelu_at(const char *site, tj_tensor *x, double low, double high, bool training);
-#define tj_gumbel_softmax(logits, tau, hard, axis) tj_gumbel_softmax_at(TJ_SITE, logits, tau, hard, axis) /* tj_gumbel_softmax([0., 1000.], 1, true, 0) = [0., 1.] */
-#define tj_rrelu(x, low, high, training) tj_rrelu_at(TJ_SITE, x, low, high, training) /* tj_rrelu([-4., 2.], 0.25, 0.75, false) = [-2., 2.] */
-/* n outcomes, i64, for each row of p, whose last axis has weights: at least 0, finite, not all 0, of any sum; else it is an error, an index out of range. Without replacement no outcome comes twice; if fewer than n
- * have a weight above 0, others follow. */
+#define tj_gumbel_softmax(logits, tau, hard, axis) tj_gumbel_softmax_at(TJ_SITE, logits, tau, hard, axis)
+/* tj_gumbel_softmax([0., 1000.], 1, true, 0) = [0., 1.] */
+#define tj_rrelu(x, low, high, training) tj_rrelu_at(TJ_SITE, x, low, high, training)
+/* tj_rrelu([-4., 2.], 0.25, 0.75, false) = [-2., 2.] */
+/* n outcomes, i64, for each row of p, whose last axis has weights: at least 0, finite, not all 0, of any sum; else it is an error, an index
+ * out of range. Without replacement no outcome comes twice; if fewer than n have a weight above 0, others follow. */
 TJ_API tj_tensor *tj_multinomial_at(const char *site, tj_tensor *p, int64_t n, bool replacement);
 #define tj_bernoulli(dtype, shape, p) tj_bernoulli_at(TJ_SITE, dtype, shape, p) /* tj_bernoulli(TJ_I64, TJ_SHAPE(3), tj_f(1)) = [1, 1, 1] */
-#define tj_randint(dtype, shape, low, high) tj_randint_at(TJ_SITE, dtype, shape, low, high) /* tj_randint(TJ_I64, TJ_SHAPE(3), 5, 6) = [5, 5, 5] */
+#define tj_randint(dtype, shape, low, high) tj_randint_at(TJ_SITE, dtype, shape, low, high)
+/* tj_randint(TJ_I64, TJ_SHAPE(3), 5, 6) = [5, 5, 5] */
 #define tj_randperm(n) tj_randperm_at(TJ_SITE, n) /* tj_sort(tj_randperm(4), 0, false, NULL) = [0, 1, 2, 3] */
-#define tj_exponential(dtype, shape, rate) tj_exponential_at(TJ_SITE, dtype, shape, rate) /* tj_ge(tj_exponential(TJ_F32, TJ_SHAPE(2), 1), tj_f(0)) = [true, true] */
-#define tj_random_normal(dtype, shape, mean, std) tj_random_normal_at(TJ_SITE, dtype, shape, mean, std) /* tj_random_normal(TJ_F32, TJ_SHAPE(2), tj_f(5), tj_f(0)) = [5., 5.] */
-#define tj_random_uniform(dtype, shape, low, high) tj_random_uniform_at(TJ_SITE, dtype, shape, low, high) /* tj_floor(tj_random_uniform(TJ_F64, TJ_SHAPE(2), tj_f(3), tj_f(4))) = f64[3., 3.] */
+#define tj_exponential(dtype, shape, rate) tj_exponential_at(TJ_SITE, dtype, shape, rate)
+/* tj_ge(tj_exponential(TJ_F32, TJ_SHAPE(2), 1), tj_f(0)) = [true, true] */
+#define tj_random_normal(dtype, shape, mean, std) tj_random_normal_at(TJ_SITE, dtype, shape, mean, std)
+/* tj_random_normal(TJ_F32, TJ_SHAPE(2), tj_f(5), tj_f(0)) = [5., 5.] */
+#define tj_random_uniform(dtype, shape, low, high) tj_random_uniform_at(TJ_SITE, dtype, shape, low, high)
+/* tj_floor(tj_random_uniform(TJ_F64, TJ_SHAPE(2), tj_f(3), tj_f(4))) = f64[3., 3.] */
 #define tj_multinomial(p, n, replacement) tj_multinomial_at(TJ_SITE, p, n, replacement) /* tj_multinomial([0., 1., 0.], 2, true) = [1, 1] */
 
 /* Of the dtype, shape and device of x, whose elements are not used. rand_like: as tj_uniform(), randn_like: as tj_normal(). */
@@ -2507,14 +2823,15 @@ TJ_API tj_tensor *tj_randn_like_at(const char *site, tj_tensor *x);
 
 /* ---- convolution and pooling ---------------------------------------------------------------------- */
 
-/* As in PyTorch. x is [N,C,...] with 1, 2 or 3 axes behind the channels, or [C,...] for one example. Fields that are 0 have their default. For the same number on
- * all axes there is TJ_EACH(2). An entry for an axis that x has not is not used.
+/* As in PyTorch. x is [N,C,...] with 1, 2 or 3 axes behind the channels, or [C,...] for one example. Fields that are 0 have their default.
+ * For the same number on all axes there is TJ_EACH(2). An entry for an axis that x has not is not used.
  *
  *   y = tj_conv2d(x, weight, bias, TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1)));
  *   y = tj_max_pool2d(tj_relu(y), TJ_SHAPE(3, 3), TJ_OPTS(tj_pool_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1)));
  *
- * A convolution is a product of the weight [O, C / groups * places] and the windows, in which the sums go over channel, then place: what docs/NUMERICS.md says of
- * products holds. If each channel is a group of its own, the products of the places are added one after the other, as in average pools whose windows share elements. */
+ * A convolution is a product of the weight [O, C / groups * places] and the windows, in which the sums go over channel, then place: what
+ * docs/NUMERICS.md says of products holds. If each channel is a group of its own, the products of the places are added one after the other,
+ * as in average pools whose windows share elements. */
 #define TJ_EACH(n) { n, n, n }
 typedef struct tj_conv_opts {
 	size_t size;
@@ -2524,19 +2841,26 @@ typedef struct tj_conv_opts {
 	tj_pad_mode padding_mode;  /* with what is padded; TJ_PAD_CONSTANT: zeros */
 	int64_t output_padding[3]; /* of tj_conv_transpose*d(): so much longer is the result, at its end */
 } tj_conv_opts;
-/* weight: [O, C / groups, kernel...] of tj_conv*d(), [C, O / groups, kernel...] of tj_conv_transpose*d(). bias: [O], or NULL. opts may be NULL. */
+/* weight: [O, C / groups, kernel...] of tj_conv*d(), [C, O / groups, kernel...] of tj_conv_transpose*d(). bias: [O], or NULL. opts may be
+ * NULL. */
 TJ_API tj_tensor *tj_conv1d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
 TJ_API tj_tensor *tj_conv2d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
 TJ_API tj_tensor *tj_conv3d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
 TJ_API tj_tensor *tj_conv_transpose1d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
 TJ_API tj_tensor *tj_conv_transpose2d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
 TJ_API tj_tensor *tj_conv_transpose3d_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_tensor *bias, const tj_conv_opts *opts);
-#define tj_conv1d(x, weight, bias, opts) tj_conv1d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv1d([[[1., 2., 3.]]], [[[1., -1.]]], [10.], NULL) = [[[9., 9.]]] */
-#define tj_conv2d(x, weight, bias, opts) tj_conv2d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv2d([[[[1., 2.], [3., 4.]]]], [[[[1., 1.], [1., 1.]]]], NULL, NULL) = [[[[10.]]]] */
-#define tj_conv3d(x, weight, bias, opts) tj_conv3d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv3d([[[[[1., 2.]]]]], [[[[[10.]]]]], NULL, NULL) = [[[[[10., 20.]]]]] */
-#define tj_conv_transpose1d(x, weight, bias, opts) tj_conv_transpose1d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv_transpose1d([[[1., 2.]]], [[[1., 10.]]], NULL, TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(2))) = [[[1., 10., 2., 20.]]] */
-#define tj_conv_transpose2d(x, weight, bias, opts) tj_conv_transpose2d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv_transpose2d([[[[1., 2.]]]], [[[[1.], [10.]]]], NULL, NULL) = [[[[1., 2.], [10., 20.]]]] */
-#define tj_conv_transpose3d(x, weight, bias, opts) tj_conv_transpose3d_at(TJ_SITE, x, weight, bias, opts) /* tj_conv_transpose3d([[[[[1., 2.]]]]], [[[[[1., 10.]]]]], NULL, NULL) = [[[[[1., 12., 20.]]]]] */
+#define tj_conv1d(x, weight, bias, opts) tj_conv1d_at(TJ_SITE, x, weight, bias, opts)
+/* tj_conv1d([[[1., 2., 3.]]], [[[1., -1.]]], [10.], NULL) = [[[9., 9.]]] */
+#define tj_conv2d(x, weight, bias, opts) tj_conv2d_at(TJ_SITE, x, weight, bias, opts)
+/* tj_conv2d([[[[1., 2.], [3., 4.]]]], [[[[1., 1.], [1., 1.]]]], NULL, NULL) = [[[[10.]]]] */
+#define tj_conv3d(x, weight, bias, opts) tj_conv3d_at(TJ_SITE, x, weight, bias, opts)
+/* tj_conv3d([[[[[1., 2.]]]]], [[[[[10.]]]]], NULL, NULL) = [[[[[10., 20.]]]]] */
+#define tj_conv_transpose1d(x, weight, bias, opts) tj_conv_transpose1d_at(TJ_SITE, x, weight, bias, opts)
+/* tj_conv_transpose1d([[[1., 2.]]], [[[1., 10.]]], NULL, TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(2))) = [[[1., 10., 2., 20.]]] */
+#define tj_conv_transpose2d(x, weight, bias, opts) tj_conv_transpose2d_at(TJ_SITE, x, weight, bias, opts)
+/* tj_conv_transpose2d([[[[1., 2.]]]], [[[[1.], [10.]]]], NULL, NULL) = [[[[1., 2.], [10., 20.]]]] */
+#define tj_conv_transpose3d(x, weight, bias, opts) tj_conv_transpose3d_at(TJ_SITE, x, weight, bias, opts)
+/* tj_conv_transpose3d([[[[[1., 2.]]]]], [[[[[1., 10.]]]]], NULL, NULL) = [[[[[1., 12., 20.]]]]] */
 
 typedef struct tj_pool_opts {
 	size_t size;
@@ -2544,119 +2868,168 @@ typedef struct tj_pool_opts {
 	int64_t padding[3];    /* at most half of the window */
 	int64_t dilation[3];   /* 1 */
 	bool ceil;             /* also the last window that begins inside of x or its padding, but ends behind it */
-	bool exclude_padding;  /* of tj_avg_pool*d(): the sum is divided by the number of elements of x in the window, not by that of places that were asked for */
+	bool exclude_padding;  /* of tj_avg_pool*d(): the sum is divided by the number of elements of x in the window, not by that of places that
+	                        * were asked for */
 	int64_t divisor;       /* of tj_avg_pool*d(): by this number instead of either */
 } tj_pool_opts;
-/* kernel: the sizes of the window. Padding is never the largest, and counts as 0 in a mean. NaN is the largest; of equal ones the first has the gradient. opts may be NULL. */
+/* kernel: the sizes of the window. Padding is never the largest, and counts as 0 in a mean. NaN is the largest; of equal ones the first has
+ * the gradient. opts may be NULL. */
 TJ_API tj_tensor *tj_max_pool1d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_max_pool2d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_max_pool3d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_avg_pool1d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_avg_pool2d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_avg_pool3d_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
-#define tj_max_pool1d(x, kernel, opts) tj_max_pool1d_at(TJ_SITE, x, kernel, opts) /* tj_max_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL) = [[[3., 4.]]] */
-#define tj_max_pool2d(x, kernel, opts) tj_max_pool2d_at(TJ_SITE, x, kernel, opts) /* tj_max_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL) = [[[[4.]]]] */
-#define tj_max_pool3d(x, kernel, opts) tj_max_pool3d_at(TJ_SITE, x, kernel, opts) /* tj_max_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL) = [[[[[2., 4.]]]]] */
-#define tj_avg_pool1d(x, kernel, opts) tj_avg_pool1d_at(TJ_SITE, x, kernel, opts) /* tj_avg_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL) = [[[2., 3.]]] */
-#define tj_avg_pool2d(x, kernel, opts) tj_avg_pool2d_at(TJ_SITE, x, kernel, opts) /* tj_avg_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL) = [[[[2.5]]]] */
-#define tj_avg_pool3d(x, kernel, opts) tj_avg_pool3d_at(TJ_SITE, x, kernel, opts) /* tj_avg_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL) = [[[[[1.5, 3.5]]]]] */
-/* Pools whose result has the given sizes: window i of n goes from i * size / n, rounded down, to (i + 1) * size / n, rounded up. Sizes of 1 pool whole axes: global pooling. */
+#define tj_max_pool1d(x, kernel, opts) tj_max_pool1d_at(TJ_SITE, x, kernel, opts)
+/* tj_max_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL) = [[[3., 4.]]] */
+#define tj_max_pool2d(x, kernel, opts) tj_max_pool2d_at(TJ_SITE, x, kernel, opts)
+/* tj_max_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL) = [[[[4.]]]] */
+#define tj_max_pool3d(x, kernel, opts) tj_max_pool3d_at(TJ_SITE, x, kernel, opts)
+/* tj_max_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL) = [[[[[2., 4.]]]]] */
+#define tj_avg_pool1d(x, kernel, opts) tj_avg_pool1d_at(TJ_SITE, x, kernel, opts)
+/* tj_avg_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL) = [[[2., 3.]]] */
+#define tj_avg_pool2d(x, kernel, opts) tj_avg_pool2d_at(TJ_SITE, x, kernel, opts)
+/* tj_avg_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL) = [[[[2.5]]]] */
+#define tj_avg_pool3d(x, kernel, opts) tj_avg_pool3d_at(TJ_SITE, x, kernel, opts)
+/* tj_avg_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL) = [[[[[1.5, 3.5]]]]] */
+/* Pools whose result has the given sizes: window i of n goes from i * size / n, rounded down, to (i + 1) * size / n, rounded up. Sizes of 1
+ * pool whole axes: global pooling. */
 TJ_API tj_tensor *tj_adaptive_max_pool1d_at(const char *site, tj_tensor *x, tj_dims sizes);
 TJ_API tj_tensor *tj_adaptive_max_pool2d_at(const char *site, tj_tensor *x, tj_dims sizes);
 TJ_API tj_tensor *tj_adaptive_max_pool3d_at(const char *site, tj_tensor *x, tj_dims sizes);
 TJ_API tj_tensor *tj_adaptive_avg_pool1d_at(const char *site, tj_tensor *x, tj_dims sizes);
 TJ_API tj_tensor *tj_adaptive_avg_pool2d_at(const char *site, tj_tensor *x, tj_dims sizes);
 TJ_API tj_tensor *tj_adaptive_avg_pool3d_at(const char *site, tj_tensor *x, tj_dims sizes);
-#define tj_adaptive_max_pool1d(x, sizes) tj_adaptive_max_pool1d_at(TJ_SITE, x, sizes) /* tj_adaptive_max_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2)) = [[[3., 4.]]] */
-#define tj_adaptive_max_pool2d(x, sizes) tj_adaptive_max_pool2d_at(TJ_SITE, x, sizes) /* tj_adaptive_max_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(1, 2)) = [[[[2., 4.]]]] */
-#define tj_adaptive_max_pool3d(x, sizes) tj_adaptive_max_pool3d_at(TJ_SITE, x, sizes) /* tj_adaptive_max_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 1, 1)) = [[[[[4.]]]]] */
-#define tj_adaptive_avg_pool1d(x, sizes) tj_adaptive_avg_pool1d_at(TJ_SITE, x, sizes) /* tj_adaptive_avg_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2)) = [[[2., 3.]]] */
-#define tj_adaptive_avg_pool2d(x, sizes) tj_adaptive_avg_pool2d_at(TJ_SITE, x, sizes) /* tj_adaptive_avg_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(1, 2)) = [[[[1.5, 3.5]]]] */
-#define tj_adaptive_avg_pool3d(x, sizes) tj_adaptive_avg_pool3d_at(TJ_SITE, x, sizes) /* tj_adaptive_avg_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 1, 1)) = [[[[[2.5]]]]] */
+#define tj_adaptive_max_pool1d(x, sizes) tj_adaptive_max_pool1d_at(TJ_SITE, x, sizes)
+/* tj_adaptive_max_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2)) = [[[3., 4.]]] */
+#define tj_adaptive_max_pool2d(x, sizes) tj_adaptive_max_pool2d_at(TJ_SITE, x, sizes)
+/* tj_adaptive_max_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(1, 2)) = [[[[2., 4.]]]] */
+#define tj_adaptive_max_pool3d(x, sizes) tj_adaptive_max_pool3d_at(TJ_SITE, x, sizes)
+/* tj_adaptive_max_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 1, 1)) = [[[[[4.]]]]] */
+#define tj_adaptive_avg_pool1d(x, sizes) tj_adaptive_avg_pool1d_at(TJ_SITE, x, sizes)
+/* tj_adaptive_avg_pool1d([[[1., 3., 2., 4.]]], TJ_SHAPE(2)) = [[[2., 3.]]] */
+#define tj_adaptive_avg_pool2d(x, sizes) tj_adaptive_avg_pool2d_at(TJ_SITE, x, sizes)
+/* tj_adaptive_avg_pool2d([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(1, 2)) = [[[[1.5, 3.5]]]] */
+#define tj_adaptive_avg_pool3d(x, sizes) tj_adaptive_avg_pool3d_at(TJ_SITE, x, sizes)
+/* tj_adaptive_avg_pool3d([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 1, 1)) = [[[[[2.5]]]]] */
 
 /* ---- shuffles, columns, more pools ------------------------------------------------------------------ */
 
-/* pixel_shuffle: [...,C * r * r,H,W] -> [...,C,H * r,W * r]; pixel_unshuffle is its inverse. channel_shuffle: channel g * n + i of [N,C,...] comes to i * groups + g.
- * im2col: the windows of [N,C,H,W] as columns [N,C * places,windows], PyTorch's nn.Unfold (tj_unfold() is its Tensor.unfold()); col2im, its nn.Fold, adds columns to a picture of the given size. Of the options they
- * have stride (1 without), padding and dilation. Each may be without N. */
+/* pixel_shuffle: [...,C * r * r,H,W] -> [...,C,H * r,W * r]; pixel_unshuffle is its inverse. channel_shuffle: channel g * n + i of
+ * [N,C,...] comes to i * groups + g. im2col: the windows of [N,C,H,W] as columns [N,C * places,windows], PyTorch's nn.Unfold (tj_unfold()
+ * is its Tensor.unfold()); col2im, its nn.Fold, adds columns to a picture of the given size. Of the options they have stride (1 without),
+ * padding and dilation. Each may be without N. */
 TJ_API tj_tensor *tj_pixel_shuffle_at(const char *site, tj_tensor *x, int64_t factor);
 TJ_API tj_tensor *tj_pixel_unshuffle_at(const char *site, tj_tensor *x, int64_t factor);
 TJ_API tj_tensor *tj_channel_shuffle_at(const char *site, tj_tensor *x, int64_t groups);
 TJ_API tj_tensor *tj_im2col_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts);
 TJ_API tj_tensor *tj_col2im_at(const char *site, tj_tensor *x, tj_dims size, tj_dims kernel, const tj_pool_opts *opts);
-#define tj_pixel_shuffle(x, factor) tj_pixel_shuffle_at(TJ_SITE, x, factor) /* tj_pixel_shuffle([[[1]], [[2]], [[3]], [[4]]], 2) = [[[1, 2], [3, 4]]] */
-#define tj_pixel_unshuffle(x, factor) tj_pixel_unshuffle_at(TJ_SITE, x, factor) /* tj_pixel_unshuffle([[[1, 2], [3, 4]]], 2) = [[[1]], [[2]], [[3]], [[4]]] */
-#define tj_channel_shuffle(x, groups) tj_channel_shuffle_at(TJ_SITE, x, groups) /* tj_channel_shuffle([[[1], [2], [3], [4]]], 2) = [[[1], [3], [2], [4]]] */
-#define tj_im2col(x, kernel, opts) tj_im2col_at(TJ_SITE, x, kernel, opts) /* tj_im2col([[[[1, 2], [3, 4]]]], TJ_SHAPE(1, 2), NULL) = [[[1, 3], [2, 4]]] */
-#define tj_fold(x, size, kernel, opts) tj_col2im(x, size, kernel, opts) /* tj_fold([[[1., 3.], [2., 4.]]], TJ_SHAPE(2, 2), TJ_SHAPE(1, 2), NULL) = [[[[1., 2.], [3., 4.]]]] */
-#define tj_col2im(x, size, kernel, opts) tj_col2im_at(TJ_SITE, x, size, kernel, opts) /* tj_col2im([[[1., 3.], [2., 4.]]], TJ_SHAPE(2, 2), TJ_SHAPE(1, 2), NULL) = [[[[1., 2.], [3., 4.]]]] */
+#define tj_pixel_shuffle(x, factor) tj_pixel_shuffle_at(TJ_SITE, x, factor)
+/* tj_pixel_shuffle([[[1]], [[2]], [[3]], [[4]]], 2) = [[[1, 2], [3, 4]]] */
+#define tj_pixel_unshuffle(x, factor) tj_pixel_unshuffle_at(TJ_SITE, x, factor)
+/* tj_pixel_unshuffle([[[1, 2], [3, 4]]], 2) = [[[1]], [[2]], [[3]], [[4]]] */
+#define tj_channel_shuffle(x, groups) tj_channel_shuffle_at(TJ_SITE, x, groups)
+/* tj_channel_shuffle([[[1], [2], [3], [4]]], 2) = [[[1], [3], [2], [4]]] */
+#define tj_im2col(x, kernel, opts) tj_im2col_at(TJ_SITE, x, kernel, opts)
+/* tj_im2col([[[[1, 2], [3, 4]]]], TJ_SHAPE(1, 2), NULL) = [[[1, 3], [2, 4]]] */
+#define tj_fold(x, size, kernel, opts) tj_col2im(x, size, kernel, opts)
+/* tj_fold([[[1., 3.], [2., 4.]]], TJ_SHAPE(2, 2), TJ_SHAPE(1, 2), NULL) = [[[[1., 2.], [3., 4.]]]] */
+#define tj_col2im(x, size, kernel, opts) tj_col2im_at(TJ_SITE, x, size, kernel, opts)
+/* tj_col2im([[[1., 3.], [2., 4.]]], TJ_SHAPE(2, 2), TJ_SHAPE(1, 2), NULL) = [[[[1., 2.], [3., 4.]]]] */
 
-/* lp_pool: (the sum of x^p in each window)^(1 / p), with gradient 0 where it is 0. max_pool with indices: of each largest element its place in the picture, i64, counted
- * row by row. max_unpool puts elements back there, zeros elsewhere; size: that of the picture. */
+/* lp_pool: (the sum of x^p in each window)^(1 / p), with gradient 0 where it is 0. max_pool with indices: of each largest element its place
+ * in the picture, i64, counted row by row. max_unpool puts elements back there, zeros elsewhere; size: that of the picture. */
 TJ_API tj_tensor *tj_lp_pool1d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
-TJ_API tj_tensor *tj_max_pool1d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
+TJ_API tj_tensor *tj_max_pool1d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts,
+                                                tj_tensor **indices);
 TJ_API tj_tensor *tj_adaptive_max_pool1d_with_indices_at(const char *site, tj_tensor *x, tj_dims sizes, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_unpool1d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
-#define tj_lp_pool1d(x, p, kernel, opts) tj_lp_pool1d_at(TJ_SITE, x, p, kernel, opts) /* tj_lp_pool1d([[[3., 4.]]], 2, TJ_SHAPE(2), NULL) = [[[5.]]] */
-#define tj_max_pool1d_with_indices(x, kernel, opts, indices) tj_max_pool1d_with_indices_at(TJ_SITE, x, kernel, opts, indices) /* tj_max_pool1d_with_indices([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL, &indices) = [[[3., 4.]]], [[[1, 3]]] */
-#define tj_adaptive_max_pool1d_with_indices(x, sizes, indices) tj_adaptive_max_pool1d_with_indices_at(TJ_SITE, x, sizes, indices) /* tj_adaptive_max_pool1d_with_indices([[[1., 3., 2., 4.]]], TJ_SHAPE(2), &indices) = [[[3., 4.]]], [[[1, 3]]] */
-#define tj_max_unpool1d(x, indices, size) tj_max_unpool1d_at(TJ_SITE, x, indices, size) /* tj_max_unpool1d([[[3., 4.]]], [[[1, 3]]], TJ_SHAPE(4)) = [[[0., 3., 0., 4.]]] */
+#define tj_lp_pool1d(x, p, kernel, opts) tj_lp_pool1d_at(TJ_SITE, x, p, kernel, opts)
+/* tj_lp_pool1d([[[3., 4.]]], 2, TJ_SHAPE(2), NULL) = [[[5.]]] */
+#define tj_max_pool1d_with_indices(x, kernel, opts, indices) tj_max_pool1d_with_indices_at(TJ_SITE, x, kernel, opts, indices)
+/* tj_max_pool1d_with_indices([[[1., 3., 2., 4.]]], TJ_SHAPE(2), NULL, &indices) = [[[3., 4.]]], [[[1, 3]]] */
+#define tj_adaptive_max_pool1d_with_indices(x, sizes, indices) tj_adaptive_max_pool1d_with_indices_at(TJ_SITE, x, sizes, indices)
+/* tj_adaptive_max_pool1d_with_indices([[[1., 3., 2., 4.]]], TJ_SHAPE(2), &indices) = [[[3., 4.]]], [[[1, 3]]] */
+#define tj_max_unpool1d(x, indices, size) tj_max_unpool1d_at(TJ_SITE, x, indices, size)
+/* tj_max_unpool1d([[[3., 4.]]], [[[1, 3]]], TJ_SHAPE(4)) = [[[0., 3., 0., 4.]]] */
 TJ_API tj_tensor *tj_lp_pool2d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
-TJ_API tj_tensor *tj_max_pool2d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
+TJ_API tj_tensor *tj_max_pool2d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts,
+                                                tj_tensor **indices);
 TJ_API tj_tensor *tj_adaptive_max_pool2d_with_indices_at(const char *site, tj_tensor *x, tj_dims sizes, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_unpool2d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
-#define tj_lp_pool2d(x, p, kernel, opts) tj_lp_pool2d_at(TJ_SITE, x, p, kernel, opts) /* tj_lp_pool2d([[[[3.], [4.]]]], 2, TJ_SHAPE(2, 1), NULL) = [[[[5.]]]] */
-#define tj_max_pool2d_with_indices(x, kernel, opts, indices) tj_max_pool2d_with_indices_at(TJ_SITE, x, kernel, opts, indices) /* tj_max_pool2d_with_indices([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL, &indices) = [[[[4.]]]], [[[[3]]]] */
-#define tj_adaptive_max_pool2d_with_indices(x, sizes, indices) tj_adaptive_max_pool2d_with_indices_at(TJ_SITE, x, sizes, indices) /* tj_adaptive_max_pool2d_with_indices([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(1, 2), &indices) = [[[[2., 4.]]]], [[[[2, 3]]]] */
-#define tj_max_unpool2d(x, indices, size) tj_max_unpool2d_at(TJ_SITE, x, indices, size) /* tj_max_unpool2d([[[[4.]]]], [[[[3]]]], TJ_SHAPE(2, 2)) = [[[[0., 0.], [0., 4.]]]] */
+#define tj_lp_pool2d(x, p, kernel, opts) tj_lp_pool2d_at(TJ_SITE, x, p, kernel, opts)
+/* tj_lp_pool2d([[[[3.], [4.]]]], 2, TJ_SHAPE(2, 1), NULL) = [[[[5.]]]] */
+#define tj_max_pool2d_with_indices(x, kernel, opts, indices) tj_max_pool2d_with_indices_at(TJ_SITE, x, kernel, opts, indices)
+/* tj_max_pool2d_with_indices([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(2, 2), NULL, &indices) = [[[[4.]]]], [[[[3]]]] */
+#define tj_adaptive_max_pool2d_with_indices(x, sizes, indices) tj_adaptive_max_pool2d_with_indices_at(TJ_SITE, x, sizes, indices)
+/* tj_adaptive_max_pool2d_with_indices([[[[1., 3.], [2., 4.]]]], TJ_SHAPE(1, 2), &indices) = [[[[2., 4.]]]], [[[[2, 3]]]] */
+#define tj_max_unpool2d(x, indices, size) tj_max_unpool2d_at(TJ_SITE, x, indices, size)
+/* tj_max_unpool2d([[[[4.]]]], [[[[3]]]], TJ_SHAPE(2, 2)) = [[[[0., 0.], [0., 4.]]]] */
 TJ_API tj_tensor *tj_lp_pool3d_at(const char *site, tj_tensor *x, double p, tj_dims kernel, const tj_pool_opts *opts);
-TJ_API tj_tensor *tj_max_pool3d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts, tj_tensor **indices);
+TJ_API tj_tensor *tj_max_pool3d_with_indices_at(const char *site, tj_tensor *x, tj_dims kernel, const tj_pool_opts *opts,
+                                                tj_tensor **indices);
 TJ_API tj_tensor *tj_adaptive_max_pool3d_with_indices_at(const char *site, tj_tensor *x, tj_dims sizes, tj_tensor **indices);
 TJ_API tj_tensor *tj_max_unpool3d_at(const char *site, tj_tensor *x, tj_tensor *indices, tj_dims size);
-#define tj_lp_pool3d(x, p, kernel, opts) tj_lp_pool3d_at(TJ_SITE, x, p, kernel, opts) /* tj_lp_pool3d([[[[[3., 4.]]]]], 2, TJ_SHAPE(1, 1, 2), NULL) = [[[[[5.]]]]] */
-#define tj_max_pool3d_with_indices(x, kernel, opts, indices) tj_max_pool3d_with_indices_at(TJ_SITE, x, kernel, opts, indices) /* tj_max_pool3d_with_indices([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL, &indices) = [[[[[2., 4.]]]]], [[[[[2, 3]]]]] */
-#define tj_adaptive_max_pool3d_with_indices(x, sizes, indices) tj_adaptive_max_pool3d_with_indices_at(TJ_SITE, x, sizes, indices) /* tj_adaptive_max_pool3d_with_indices([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 1, 1), &indices) = [[[[[4.]]]]], [[[[[3]]]]] */
-#define tj_max_unpool3d(x, indices, size) tj_max_unpool3d_at(TJ_SITE, x, indices, size) /* tj_max_unpool3d([[[[[4.]]]]], [[[[[1]]]]], TJ_SHAPE(1, 1, 2)) = [[[[[0., 4.]]]]] */
+#define tj_lp_pool3d(x, p, kernel, opts) tj_lp_pool3d_at(TJ_SITE, x, p, kernel, opts)
+/* tj_lp_pool3d([[[[[3., 4.]]]]], 2, TJ_SHAPE(1, 1, 2), NULL) = [[[[[5.]]]]] */
+#define tj_max_pool3d_with_indices(x, kernel, opts, indices) tj_max_pool3d_with_indices_at(TJ_SITE, x, kernel, opts, indices)
+/* tj_max_pool3d_with_indices([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 2, 1), NULL, &indices) = [[[[[2., 4.]]]]], [[[[[2, 3]]]]] */
+#define tj_adaptive_max_pool3d_with_indices(x, sizes, indices) tj_adaptive_max_pool3d_with_indices_at(TJ_SITE, x, sizes, indices)
+/* tj_adaptive_max_pool3d_with_indices([[[[[1., 3.], [2., 4.]]]]], TJ_SHAPE(1, 1, 1), &indices) = [[[[[4.]]]]], [[[[[3]]]]] */
+#define tj_max_unpool3d(x, indices, size) tj_max_unpool3d_at(TJ_SITE, x, indices, size)
+/* tj_max_unpool3d([[[[[4.]]]]], [[[[[1]]]]], TJ_SHAPE(1, 1, 2)) = [[[[[0., 4.]]]]] */
 
 /* ---- pictures of other sizes, places of pictures ------------------------------------------------------ */
 
-/* As in PyTorch. DEFAULT: NEAREST of tj_interpolate(), LINEAR of tj_grid_sample(). LINEAR is bilinear or trilinear if there are so many axes. */
-typedef enum tj_sampling { TJ_SAMPLE_DEFAULT, TJ_SAMPLE_NEAREST, TJ_SAMPLE_NEAREST_EXACT, TJ_SAMPLE_LINEAR, TJ_SAMPLE_CUBIC, TJ_SAMPLE_AREA } tj_sampling;
+/* As in PyTorch. DEFAULT: NEAREST of tj_interpolate(), LINEAR of tj_grid_sample(). LINEAR is bilinear or trilinear if there are so many
+ * axes. */
+typedef enum tj_sampling {
+	TJ_SAMPLE_DEFAULT, TJ_SAMPLE_NEAREST, TJ_SAMPLE_NEAREST_EXACT, TJ_SAMPLE_LINEAR, TJ_SAMPLE_CUBIC, TJ_SAMPLE_AREA
+} tj_sampling;
 
-/* x [N,C,...] with 1, 2 or 3 axes behind the channels, in other sizes: `size`, or NULL and .scale, a factor for each axis; then the size is rounded down, and places are counted
- * with the factor itself. NEAREST takes any dtype; without .scale it decides by integers alone, where PyTorch rounds to f32. f16 and bf16 are computed in f32. opts may be NULL. */
+/* x [N,C,...] with 1, 2 or 3 axes behind the channels, in other sizes: `size`, or NULL and .scale, a factor for each axis; then the size is
+ * rounded down, and places are counted with the factor itself. NEAREST takes any dtype; without .scale it decides by integers alone, where
+ * PyTorch rounds to f32. f16 and bf16 are computed in f32. opts may be NULL. */
 typedef struct tj_interpolate_opts {
 	size_t size;
 	tj_sampling mode;
 	bool align_corners; /* the first and last elements stay where they are; of LINEAR and CUBIC */
 	bool antialias;     /* a smaller picture is made of all elements, not of those next to its places; of LINEAR and CUBIC */
-	double scale[3];    /* of each axis, instead of its size. LINEAR and antialias copy an axis that keeps its size, as in PyTorch, whatever the scale */
+	double scale[3];    /* of each axis, instead of its size. LINEAR and antialias copy an axis that keeps its size, as in PyTorch, whatever
+	                     * the scale */
 } tj_interpolate_opts;
 
-/* The elements of x [N,C,H,W] or [N,C,D,H,W] at the places grid [N,...,2 or 3], which are (W, H) or (W, H, D) from -1 to 1, in the shape [N,C,...]. NEAREST, LINEAR, or
- * CUBIC for two axes. padding: what is beside x: TJ_PAD_CONSTANT zeros, TJ_PAD_REPLICATE, TJ_PAD_REFLECT. opts may be NULL. */
+/* The elements of x [N,C,H,W] or [N,C,D,H,W] at the places grid [N,...,2 or 3], which are (W, H) or (W, H, D) from -1 to 1, in the shape
+ * [N,C,...]. NEAREST, LINEAR, or CUBIC for two axes. padding: what is beside x: TJ_PAD_CONSTANT zeros, TJ_PAD_REPLICATE, TJ_PAD_REFLECT.
+ * opts may be NULL. */
 typedef struct tj_grid_sample_opts {
 	size_t size;
 	tj_sampling mode;
 	tj_pad_mode padding;
 	bool align_corners; /* -1 and 1 are the middles of the first and last elements; else their outer edges */
 } tj_grid_sample_opts;
-/* affine_grid: places for tj_grid_sample() that theta [N,2,3] or [N,3,4] maps those of a result of the given size (N, C, H, W; N, C, D, H, W) to. */
+/* affine_grid: places for tj_grid_sample() that theta [N,2,3] or [N,3,4] maps those of a result of the given size (N, C, H, W; N, C, D, H,
+ * W) to. */
 TJ_API tj_tensor *tj_interpolate_at(const char *site, tj_tensor *x, tj_dims size, const tj_interpolate_opts *opts);
 TJ_API tj_tensor *tj_grid_sample_at(const char *site, tj_tensor *x, tj_tensor *grid, const tj_grid_sample_opts *opts);
 TJ_API tj_tensor *tj_affine_grid_at(const char *site, tj_tensor *theta, tj_dims size, bool align_corners);
-#define tj_interpolate(x, size, opts) tj_interpolate_at(TJ_SITE, x, size, opts) /* tj_interpolate([[[1., 2.]]], TJ_SHAPE(4), NULL) = [[[1., 1., 2., 2.]]] */
-#define tj_grid_sample(x, grid, opts) tj_grid_sample_at(TJ_SITE, x, grid, opts) /* tj_grid_sample([[[[1., 3.]]]], [[[[0., 0.]]]], NULL) = [[[[2.]]]] */
-#define tj_affine_grid(theta, size, align_corners) tj_affine_grid_at(TJ_SITE, theta, size, align_corners) /* tj_affine_grid([[[1., 0., 0.], [0., 1., 0.]]], TJ_SHAPE(1, 1, 1, 2), true) = [[[[-1., 0.], [1., 0.]]]] */
+#define tj_interpolate(x, size, opts) tj_interpolate_at(TJ_SITE, x, size, opts)
+/* tj_interpolate([[[1., 2.]]], TJ_SHAPE(4), NULL) = [[[1., 1., 2., 2.]]] */
+#define tj_grid_sample(x, grid, opts) tj_grid_sample_at(TJ_SITE, x, grid, opts)
+/* tj_grid_sample([[[[1., 3.]]]], [[[[0., 0.]]]], NULL) = [[[[2.]]]] */
+#define tj_affine_grid(theta, size, align_corners) tj_affine_grid_at(TJ_SITE, theta, size, align_corners)
+/* tj_affine_grid([[[1., 0., 0.], [0., 1., 0.]]], TJ_SHAPE(1, 1, 1, 2), true) = [[[[-1., 0.], [1., 0.]]]] */
 
 #ifdef __cplusplus
 } /* extern "C" */
 
 /* C++11 and later. What differs from C:
- *   The list macros make temporaries, which live to the end of the full expression. A list with a name is an `auto`, not a tj_dims or tj_list:
+ *   The list macros make temporaries, which live to the end of the full expression. A list with a name is an `auto`, not a tj_dims or
+ * tj_list:
  *     auto shape = TJ_SHAPE(2, 3);
  *   They may be empty: TJ_SHAPE() is like TJ_0D. Tensors that are not there are nullptr, not NULL.
- *   There is no TJ_OPTS, which names fields. Set them one by one: tj_compile_opts o = {}; o.size = sizeof o; o.nin = 1; f = tj_compile(c, body, self, &o);
+ *   There is no TJ_OPTS, which names fields. Set them one by one: tj_compile_opts o = {}; o.size = sizeof o; o.nin = 1; f = tj_compile(c,
+ * body, self, &o);
  *   There are no compound literals: the data of tj_from_data() and its like is an array with a name.
  *   TJ_EACH() is for int64_t a[3] = TJ_EACH(2), not for a field.
  *   A dtype, mode or other enum is no int: static_cast<tj_dtype>(i). */

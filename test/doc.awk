@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Makes C of the examples of include/tj.h:  awk -f test/doc.awk include/tj.h >doc.inc
-# An example is the comment of a macro line, "tj_sqrt([4., 9.]) = [2., 3.]": a call, and its results. The call is C, but for tensors in brackets.
-# "&i" receives a further result, `out` all of them. Each function from the list of ops on must have one, or "no example: why".
+# An example is the comment of a macro, "tj_sqrt([4., 9.]) = [2., 3.]": a call, and its results. It stands behind the macro, or below it in lines of
+# its own. The call is C, but for tensors in brackets. "&i" receives a further result, `out` all of them. Each function from the list of ops on must
+# have one, or "no example: why".
 
 # The first place in s, from i on, where a tensor begins: "[" or "f16[", but not the "[" of a C array. 0: none.
 function tensor_at(s, i,    j) {
@@ -52,20 +53,51 @@ function list_of(s,    i, n) {
 	return n
 }
 
-/^\/\* >>> ops \*\/$/ { required = 1 }
-/^#define tj_[a-z0-9_]+\(/ {
-	match($0, /tj_[a-z0-9_]+/)
-	name = substr($0, RSTART, RLENGTH)
-	if ($0 ~ /\/\* no example: /) next
-	if (!match($0, /\/\* .*\) = .* \*\/$/)) {
+# The macro `name` has this comment, "" if none: a test.
+function example(name, text,    end, call) {
+	if (text ~ /^no example: /) return
+	if (text !~ /\) = /) {
 		if (required) rows = rows "\t{ .text = \"" name " has no example\" },\n"
-		next
+		return
 	}
-	text = substr($0, RSTART + 3, RLENGTH - 6)
-	if (!index(text, name "(")) { rows = rows "\t{ .text = \"the example of " name " does not call it\" },\n"; next }
+	if (!index(text, name "(")) { rows = rows "\t{ .text = \"the example of " name " does not call it\" },\n"; return }
 	end = closed_at(text, 1)
 	call = in_c(substr(text, 1, end - 1))
-	printf "static void doc_%d(tj_tensor **out, tj_tensor *const *in, void *self)\n{\n\t(void)in, (void)self;\n\t%s%s;\n}\n", ++n, call ~ /, out\)$/ ? "(void)" : "out[0] = ", call
+	printf "static void doc_%d(tj_tensor **out, tj_tensor *const *in, void *self)\n{\n\t(void)in, (void)self;\n\t%s%s;\n}\n", ++n,
+		call ~ /, out\)$/ ? "(void)" : "out[0] = ", call
 	rows = rows sprintf("\t{ %s, doc_%d, { %sNULL }, { %sNULL } },\n", quoted(text), n, tensors, list_of(substr(text, end + 3)))
 }
-END { printf "static const doc docs[] = {\n%s};\n", rows }
+
+# Gives what is known of the last macro to example().
+function done() {
+	if (name != "") example(name, text)
+	name = text = ""
+}
+
+/^\/\* >>> ops \*\/$/ { done(); required = 1 }
+open { # a comment goes on
+	sub(/^ \* /, "")
+	text = text " " $0
+}
+!open && name != "" && !whole { # a macro goes on
+	whole = $0 !~ /\\$/
+	next
+}
+!open && name != "" && text == "" && /^\/\* (tj_[a-z0-9_]+\([^)]|no example: )/ { text = substr($0, 4); open = 1 }
+!open && name != "" { done() }
+!open && /^#define tj_[a-z0-9_]+\(/ {
+	match($0, /tj_[a-z0-9_]+/)
+	name = substr($0, RSTART, RLENGTH)
+	whole = $0 !~ /\\$/
+	if (match($0, /\/\* (no example: |.*\) = ).* \*\/$/)) text = substr($0, RSTART + 3)
+	else next
+	open = 1
+}
+open && / \*\/$/ {
+	sub(/ \*\/$/, "", text)
+	open = 0
+}
+END {
+	done()
+	printf "static const doc docs[] = {\n%s};\n", rows
+}

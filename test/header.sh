@@ -49,7 +49,7 @@ awk '
 		printf "%suse_%s(%s);\n%suse_%s(%s) { %s%s(%s); }\n", result, name, list, result, name, list, result ~ /^void $/ ? "" : "return ", name, args
 	}' include/tj.h >"$folder/calls.inc"
 sed -n 's/^.*{ \(return \)*\(tj_[a-z0-9_]*\)(.*/\2/p' "$folder/calls.inc" | sort >"$folder/called"
-sed -e :a -e '/\\$/N; s/\\\n[ \t]*/ /; ta' include/tj.h | sed -n 's/^#define \(tj_[a-z0-9_]*\)(.*) \1_at(TJ_SITE.*/\1/p' | grep -vx tj_fail | sort >"$folder/macros"
+sed -e :a -e '/\\$/N; s/ *\\\n[ \t]*/ /; ta' include/tj.h | sed -n 's/^#define \(tj_[a-z0-9_]*\)(.*) \1_at(TJ_SITE.*/\1/p' | grep -vx tj_fail | sort >"$folder/macros"
 verdict 'each macro has a prototype, which is called' "$(diff "$folder/macros" "$folder/called")"
 {
 	echo '#include <tj.h>'

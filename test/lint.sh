@@ -60,8 +60,9 @@ stale() {
 	for p in test/mutants/*.patch; do patch -p1 -s -f -F0 --dry-run <"$p" >/dev/null 2>&1 || echo "$p"; done
 }
 uncalled() { # functions of functions/ that no random program calls; two do not give tensors
-	sed -n '/^\/\* ---- reading and writing by index/,$s/^#define \(tj_[a-z0-9_]*\)(.*) \1_at(.*/\1/p' include/tj.h | grep -v '^tj_einsum_path$\|^tj_attention_method$' |
-		while read -r f; do grep -q "\b$f(" test/fuzz_calls.c || echo "$f"; done
+	sed -e :a -e '/\\$/N; s/ *\\\n[ 	]*/ /; ta' include/tj.h |
+		sed -n '/^\/\* ---- reading and writing by index/,$s/^#define \(tj_[a-z0-9_]*\)(.*) \1_at(.*/\1/p' |
+		grep -v '^tj_einsum_path$\|^tj_attention_method$' | while read -r f; do grep -q "\b$f(" test/fuzz_calls.c || echo "$f"; done
 }
 rule 'random programs call every function of functions/ (test/fuzz_calls.c)' "$(uncalled)"
 rule 'names of files have no odd characters' "$(git ls-files 2>/dev/null | grep -vE '^[A-Za-z0-9._/+-]+$')"
@@ -74,8 +75,8 @@ uncited() { # rules of test/peers/documented.txt whose sentence does not stand i
 	grep -v '^#' test/peers/documented.txt | grep -vE ' ([A-Z]+\.md|tj\.h) "[^"]+"'
 }
 rule 'test/peers/documented.txt cites sentences of the documents' "$(uncited)"
-there() { # names in the second column of the table "Not there" of docs/OPS.md that tj.h has
-	sed -n '/^| subject |/,/^$/p' docs/OPS.md | cut -d'|' -f3 | grep -o '`[a-z0-9_]*`' | tr -d '`' | while read -r name; do
+there() { # names in the list "Not there" of docs/OPS.md that tj.h has, but those behind "Instead:"
+	sed -n '/^\*\*Not there/,/^<!--/p' docs/OPS.md | tr '\n' ' ' | sed 's/ - \*\*/\n/g' | sed '1d; s/ Instead: .*//' | grep -o '`[a-z0-9_]*`' | tr -d '`' | while read -r name; do
 		grep -q "^#define tj_$name(" include/tj.h && echo "tj_$name() is there"
 	done
 }

@@ -39,10 +39,13 @@ def zeros(*shape): return torch.nn.Parameter(torch.zeros(shape))
 
 def model(vocab, seed):
     d = Draws(seed)
-    p = {"token": normal(d, vocab, WIDTH), "place": normal(d, CONTEXT, WIDTH), "norm": ones(WIDTH), "shift": zeros(WIDTH), "head": normal(d, WIDTH, vocab)}
+    p = {"token": normal(d, vocab, WIDTH), "place": normal(d, CONTEXT, WIDTH), "norm": ones(WIDTH), "shift": zeros(WIDTH),
+         "head": normal(d, WIDTH, vocab)}
     for i in range(BLOCKS):
-        p |= {f"norm1.{i}": ones(WIDTH), f"shift1.{i}": zeros(WIDTH), f"qkv.{i}": normal(d, WIDTH, 3 * WIDTH), f"join.{i}": normal(d, WIDTH, WIDTH),
-              f"norm2.{i}": ones(WIDTH), f"shift2.{i}": zeros(WIDTH), f"up.{i}": normal(d, WIDTH, 4 * WIDTH), f"down.{i}": normal(d, 4 * WIDTH, WIDTH)}
+        p |= {f"norm1.{i}": ones(WIDTH), f"shift1.{i}": zeros(WIDTH), f"qkv.{i}": normal(d, WIDTH, 3 * WIDTH),
+              f"join.{i}": normal(d, WIDTH, WIDTH),
+              f"norm2.{i}": ones(WIDTH), f"shift2.{i}": zeros(WIDTH), f"up.{i}": normal(d, WIDTH, 4 * WIDTH),
+                  f"down.{i}": normal(d, 4 * WIDTH, WIDTH)}
     return p
 
 
@@ -75,8 +78,10 @@ def main(bf16, path="/usr/share/common-licenses/GPL-3", steps="300", seed="1"):
         opt.step()
         if i in (0, 1) or i % 50 == 49: print(f"  step {i + 1:5} / {steps}   loss {l.item():.4f}", file=sys.stderr, flush=True)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-        each = [loss(p, text[at], text[at + 1]).item() for at in (a + CONTEXT * torch.arange(BATCH)[:, None] + windows for a in range(held_out, len(text) - BATCH * CONTEXT, BATCH * CONTEXT))]
-    print(f"PyTorch {torch.__version__}, {'bf16' if bf16 else 'f32'}, seed {seed}: held-out loss {sum(each) / len(each):.4f} after {steps} steps")
+        each = [loss(p, text[at], text[at + 1]).item() for at in (a + CONTEXT * torch.arange(BATCH)[:, None] + windows
+                                                                  for a in range(held_out, len(text) - BATCH * CONTEXT, BATCH * CONTEXT))]
+    print(f"PyTorch {torch.__version__}, {'bf16' if bf16 else 'f32'}, seed {seed}: "
+          f"held-out loss {sum(each) / len(each):.4f} after {steps} steps")
 
 
 main("--bf16" in sys.argv, *(a for a in sys.argv[1:] if a != "--bf16"))

@@ -8,11 +8,11 @@
     python3 bench/peers.py --layers [the same options]
     python3 bench/peers.py --draw FILE.json [--md FILE] [--svg FILE]
 
-Every peer runs in its own process, which keeps the case open; in a round each of them in turn runs a few batches of calls.
-The reported time is that of the quickest round, so that other programs on the machine do not count. Peers that are not
-installed are left out. Each case is defined once, below, with the functions of NumPy; bench/cases.c has the same names and shapes.
-With --train they are the training steps of tj-bench --train (bench/training.py), with --layers the layers of tj-bench --layers (bench/layers.py).
-With --products the cases are the matrix products of tj-bench --products, which says their shapes. THREADS=1 gives each peer one thread.
+Every peer runs in its own process, which keeps the case open; in a round each of them in turn runs a few batches of calls. The reported
+time is that of the quickest round, so that other programs on the machine do not count. Peers that are not installed are left out. Each
+case is defined once, below, with the functions of NumPy; bench/cases.c has the same names and shapes. With --train they are the training
+steps of tj-bench --train (bench/training.py), with --layers the layers of tj-bench --layers (bench/layers.py). With --products the cases
+are the matrix products of tj-bench --products, which says their shapes. THREADS=1 gives each peer one thread.
 """
 import argparse, json, math, os, re, subprocess, sys, tempfile, time
 
@@ -86,11 +86,13 @@ case("block_384x768x12", (384, 768), (768,), (768,), *[(768, 768)] * 4, (768,), 
 def load_products(build):
     """Replaces the cases by the matrix products that tj-bench has."""
     CASES.clear()
-    for line in subprocess.run([os.path.join(build, "tj-bench"), "--products", "--list"], capture_output=True, text=True, check=True).stdout.splitlines():
+    for line in subprocess.run([os.path.join(build, "tj-bench"), "--products", "--list"], capture_output=True, text=True,
+                               check=True).stdout.splitlines():
         p = json.loads(line)
         batch = (p["batch"],) if p["batch"] else ()
         b = (p["n"], p["k"]) if p["transposed"] else (p["k"], p["n"])
-        CASES[p["case"]] = (lambda m, x, y, t=p["transposed"]: m.product(x, m.swap(y) if t else y), (batch + (p["m"], p["k"]), batch + b), p["dtype"])
+        CASES[p["case"]] = (lambda m, x, y, t=p["transposed"]: m.product(x, m.swap(y) if t else y), (batch + (p["m"], p["k"]), batch + b),
+                            p["dtype"])
 
 
 def load_training(build):
@@ -164,7 +166,8 @@ class Torch(Numpy):
         s.heads = lambda x: x.permute(1, 0, 2)
     def version(s): return "PyTorch " + s.t.__version__.split("+")[0]
     def put(s, x): return s.t.from_numpy(x)
-    def cast(s, x, dtype): return s.t.from_numpy(x).to({"f32": s.t.float32, "f64": s.t.float64, "bf16": s.t.bfloat16, "i8": s.t.int8}[dtype])
+    def cast(s, x, dtype):
+        return s.t.from_numpy(x).to({"f32": s.t.float32, "f64": s.t.float64, "bf16": s.t.bfloat16, "i8": s.t.int8}[dtype])
     def product(s, x, y): return s.t._int_mm(x, y) if x.dtype == s.t.int8 else s.t.matmul(x, y)
     def jit(s, f):
         if not s.compiled: return f
@@ -216,7 +219,8 @@ def operands(p, rng, shapes, kind):
     """kind: the dtype of a product; else whether the case is made of products, whose weights must be small."""
     import numpy as np
     if isinstance(kind, str): return [p.cast(rng.integers(-127, 128, s) if kind == "i8" else rng.uniform(-1, 1, s), kind) for s in shapes]
-    return [p.put(rng.standard_normal(s, dtype=np.float32) * np.float32(0.02 if len(s) == 2 and s[0] >= 256 and kind else 1)) for s in shapes]
+    return [p.put(rng.standard_normal(s, dtype=np.float32) * np.float32(0.02 if len(s) == 2 and s[0] >= 256 and kind else 1))
+            for s in shapes]
 
 
 def train_worker(name, build):
@@ -335,7 +339,8 @@ def run(o):
 
 
 # ---- tables and the chart ----
-SHOWN = {"torch": "torch.compile", "torch-eager": "torch eager", "jax": "JAX", "numpy": "NumPy", "hand": "hand C", "packed": "oneDNN packed",
+SHOWN = {"torch": "torch.compile", "torch-eager": "torch eager", "jax": "JAX", "numpy": "NumPy", "hand": "hand C",
+         "packed": "oneDNN packed",
          "sgemm": "oneDNN", "openblas": "OpenBLAS", "xsmm": "libxsmm"}
 LIBRARIES = "hand", "packed", "sgemm", "openblas", "xsmm"  # tj-bench times them in its own process
 
@@ -371,7 +376,8 @@ def row(c, r):
     if "us" not in r["tjit"]: return f"{c}: {r['tjit']}"
     if not others(r): return f"{c:27} {num(ours(r)):>9} us  none of the others has it"
     n, x = rival(c, r)
-    return f"{c:27} {num(ours(r)):>9} us  {x:5.2f} x the best ({SHOWN[n]})  " + "  ".join(f"{SHOWN[k]} {num(v)}" for k, v in others(r).items())
+    return f"{c:27} {num(ours(r)):>9} us  {x:5.2f} x the best ({SHOWN[n]})  " + "  ".join(f"{SHOWN[k]} {num(v)}"
+                                                                                          for k, v in others(r).items())
 
 
 def mean(xs): return math.exp(sum(map(math.log, xs)) / len(xs)) if xs else 0
@@ -386,7 +392,8 @@ def markdown(d):
         n, x = rival(c, r)
         limit = f"{r['tjit']['limit_%']:.0f} %" if "limit_%" in r["tjit"] else ""
         t = others(r)
-        out.append(f"| {c} | {num(ours(r))} | {limit} | " + " | ".join(num(t[k]) if k in t else "–" for k in cols) + f" | **{x:.2f} ×** {SHOWN[n]} |")
+        out.append(f"| {c} | {num(ours(r))} | {limit} | " + " | ".join(num(t[k]) if k in t else "–"
+                                                                       for k in cols) + f" | **{x:.2f} ×** {SHOWN[n]} |")
     if any("peak_bytes" in r["tjit"] for r in d["cases"].values()): out += memory(d)
     means = []
     for n in cols:
@@ -399,16 +406,19 @@ def markdown(d):
 def memory(d):
     """A table of what a training step allocates beyond its cells, and of the time of the first call."""
     peers = [n for n in SHOWN if any("peak_bytes" in r.get(n, {}) for r in d["cases"].values())]
-    out = ["", "| case | tjit MB | " + " | ".join(SHOWN[n] for n in peers) + " | first call, ms: tjit | " + " | ".join(SHOWN[n] for n in peers) + " |",
+    out = ["", "| case | tjit MB | " + " | ".join(SHOWN[n] for n in peers) + " | first call, ms: tjit | " + " | ".join(SHOWN[n]
+            for n in peers) + " |",
            "|---|" + "---:|" * (2 * len(peers) + 2)]
     for c, r in d["cases"].items():
         cell = lambda n, k, f: f"{r[n][k] * f:,.1f}" if k in r[n] and f < 1 else f"{r[n][k]:,.0f}" if k in r[n] else "–"
-        out.append(f"| {c} | " + " | ".join([cell(n, "peak_bytes", 1e-6) for n in ["tjit"] + peers] + [cell(n, "first_ms", 1) for n in ["tjit"] + peers]) + " |")
+        out.append(f"| {c} | " + " | ".join([cell(n, "peak_bytes", 1e-6) for n in ["tjit"] + peers] + [cell(n, "first_ms", 1)
+                for n in ["tjit"] + peers]) + " |")
     return out
 
 
 STYLE = """<style>
-text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: #24292f } .dim { fill: #656d76 } line { stroke: #d0d7de } .one { stroke: #24292f }
+text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: #24292f } .dim { fill: #656d76 }
+line { stroke: #d0d7de } .one { stroke: #24292f }
 .win { fill: #1a7f37 } .lose { fill: #bc4c00 }
 @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .dim { fill: #9198a1 } line { stroke: #3d444d } .one { stroke: #e6edf3 }
 .win { fill: #3fb950 } .lose { fill: #db6d28 } }
@@ -422,16 +432,20 @@ def svg(d):
     low, high = min(0.5, min(b[2] for b in bars) * 0.9), max(4, max(b[2] for b in bars) * 1.05)
     at = lambda x: left + width * (math.log(x) - math.log(low)) / (math.log(high) - math.log(low))
     total = 46 + h * len(bars) + 10
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + right} {total}" width="{left + width + right}" height="{total}" role="img">',
-           STYLE, '<text x="8" y="16">How many times faster than the best of PyTorch, JAX, NumPy and hand-written C (log scale; right of 1 is faster)</text>']
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + right} {total}" '
+           f'width="{left + width + right}" height="{total}" role="img">', STYLE,
+           '<text x="8" y="16">How many times faster than the best of PyTorch, JAX, NumPy and hand-written C '
+           '(log scale; right of 1 is faster)</text>']
     for x in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20):
         if low <= x <= high:
-            out.append(f'<line x1="{at(x):.1f}" x2="{at(x):.1f}" y1="38" y2="{total - 8}"{" class=" + chr(34) + "one" + chr(34) if x == 1 else ""}/>'
+            out.append(f'<line x1="{at(x):.1f}" x2="{at(x):.1f}" y1="38" y2="{total - 8}"'
+                       f'{" class=" + chr(34) + "one" + chr(34) if x == 1 else ""}/>'
                        f'<text class="dim" x="{at(x):.1f}" y="33" text-anchor="middle">{x:g}</text>')
     for i, (c, n, x) in enumerate(bars):
         y, a, b = 42 + h * i, min(at(1), at(x)), max(at(1), at(x))
         out.append(f'<text x="{left - 8}" y="{y + 12}" text-anchor="end">{c}</text>'
-                   f'<rect class="{"win" if x >= 1 else "lose"}" x="{a:.1f}" y="{y + 2}" width="{max(b - a, 1):.1f}" height="{h - 5}" rx="2"/>'
+                   f'<rect class="{"win" if x >= 1 else "lose"}" x="{a:.1f}" y="{y + 2}" '
+                   f'width="{max(b - a, 1):.1f}" height="{h - 5}" rx="2"/>'
                    f'<text class="dim" x="{max(b, at(1)) + 6:.1f}" y="{y + 12}">{x:.2f} × {SHOWN[n]}</text>')
     return "\n".join(out + ["</svg>"]) + "\n"
 
@@ -442,7 +456,8 @@ def main():
     a.add_argument("--products", action="store_true")
     a.add_argument("--train", action="store_true")
     a.add_argument("--layers", action="store_true")
-    a.add_argument("--peers", help="default: all; with --products all but torch, because torch.compile calls the same library as torch-eager")
+    a.add_argument("--peers", help="default: all; with --products all but torch, because torch.compile calls the same library "
+                   "as torch-eager")
     a.add_argument("--rounds", type=int, default=5)
     a.add_argument("--seconds", type=float, default=0.2)
     a.add_argument("--build", default=os.path.join(HERE, "..", "build"))
@@ -451,7 +466,8 @@ def main():
     if o.products: load_products(o.build)
     if o.train: load_training(o.build)
     if o.layers: load_layers(o.build)
-    if not o.peers: o.peers = "torch-eager,jax,numpy" if o.products else "torch,torch-eager,jax" if o.train else "torch,torch-eager,jax,numpy"
+    if not o.peers:
+        o.peers = "torch-eager,jax,numpy" if o.products else "torch,torch-eager,jax" if o.train else "torch,torch-eager,jax,numpy"
     if o.worker: return worker(o.worker, o)
     d = json.load(open(o.draw)) if o.draw else run(o)
     if o.json: json.dump(d, open(o.json, "w"), indent=1)

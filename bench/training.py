@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The training steps of bench/models.c in PyTorch and JAX, for bench/peers.py --train. Names and sizes are those of tj-bench --train --list.
+"""The training steps of bench/models.c in PyTorch and JAX, for bench/peers.py --train. Names and sizes are those of tj-bench --train
+--list.
 
-    python3 bench/training.py --record torch|jax FILE    writes the losses of the first 20 steps at the small sizes, in f64, as C (test/unit/losses.inc)
-    python3 bench/training.py --memory torch|torch-eager|jax [REGEX]    what a step allocates at most, beyond parameters and AdamW's means
+    python3 bench/training.py --record torch|jax FILE
+        writes the losses of the first 20 steps at the small sizes, in f64, as C (test/unit/losses.inc)
+    python3 bench/training.py --memory torch|torch-eager|jax [REGEX]
+        what a step allocates at most, beyond parameters and AdamW's means
 
-Parameters and batches are numbers that depend only on their places, so they are the same in all languages. Each network is defined once, with
-functions that both peers have: m is Torch or Jax below, p the list of parameters.
+Parameters and batches are numbers that depend only on their places, so they are the same in all languages. Each network is defined once,
+with functions that both peers have: m is Torch or Jax below, p the list of parameters.
 """
 import json, math, os, re, subprocess, sys, time
 import numpy as np
@@ -140,7 +143,8 @@ class Torch:
     def attend(self, q, k, v): return self.F.scaled_dot_product_attention(q, k, v, is_causal=True)
     def cross_entropy(self, x, target): return self.F.cross_entropy(x, target)
     def lstm(self, x, wx, b, wh, batch, width):
-        return (self.t._dynamo.disable(self.library_lstm) if self.compiled else self.library_lstm)(x, wx, b, wh, batch, width)   # torch.compile's own call of it fails
+        return (self.t._dynamo.disable(self.library_lstm) if self.compiled else self.library_lstm)(x, wx, b, wh, batch,
+                width)   # torch.compile's own call of it fails
     def library_lstm(self, x, wx, b, wh, batch, width):
         zero = x.new_zeros(1, batch, width)
         return self.t.lstm(x, (zero, zero), [wx.t(), wh.t(), b, self.t.zeros_like(b)], True, 1, 0.0, True, False, False)[0]
@@ -224,7 +228,8 @@ PEERS = {"torch": lambda n=None: Torch(True, n), "torch-eager": lambda n=None: T
 
 
 def table(build):
-    lines = subprocess.run([os.path.join(build, "tj-bench"), "--train", "--list"], capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run([os.path.join(build, "tj-bench"), "--train", "--list"], capture_output=True, text=True,
+                           check=True).stdout.splitlines()
     return {p.pop("case"): p for p in map(json.loads, lines)}
 
 
@@ -232,7 +237,9 @@ def record(peer, path, build):
     """Writes 20 losses of each network, with 17 digits: all bits of a double."""
     m = PEERS["torch-eager" if peer == "torch" else peer]()
     with open(path, "w") as out:
-        out.write(f"/* Losses of the first {STEPS} steps at the small sizes of bench/models.c, in f64, by {m.version()}: python3 bench/training.py --record {peer} {path} */\n")
+        out.write("/* SPDX-License-Identifier: MIT */\n"
+                  f"/* Losses of the first {STEPS} steps at the small sizes of bench/models.c, in f64, by {m.version()}:\n"
+                  f" * python3 bench/training.py --record {peer} {path} */\n")
         for name, sizes in table(build).items():
             if not NETS[name][1]: continue
             step = m.open(Spec(name, sizes["small"], "float64"))
@@ -243,7 +250,8 @@ def record(peer, path, build):
 def memory(peer, pattern, build):
     m = PEERS[peer]()
     for name, sizes in table(build).items():
-        if re.search(pattern, name): print(json.dumps({"peer": peer, "case": name, "peak_bytes": m.peak(m.open(Spec(name, sizes["full"], "float32")))}), flush=True)
+        if re.search(pattern, name):
+            print(json.dumps({"peer": peer, "case": name, "peak_bytes": m.peak(m.open(Spec(name, sizes["full"], "float32")))}), flush=True)
 
 
 if __name__ == "__main__":

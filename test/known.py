@@ -3,10 +3,13 @@
 
 The operands are value(i, salt) of test/layers.h, so that only results are stored. Needs torch; the tests do not."""
 import math
+import textwrap
+
 import torch
 import torch.nn.functional as F
 
 torch.set_default_dtype(torch.float64)
+print("/* SPDX-License-Identifier: MIT */")
 print("/* Made by test/known.py with PyTorch %s; f64. */" % torch.__version__.split("+")[0])
 
 
@@ -16,8 +19,9 @@ def x(salt, *shape):
 
 
 def known(name, t):
-    v = t.flatten().tolist()
-    print("static const double known_%s[] = { %s };" % (name, ", ".join("NAN" if a != a else ("-" if a < 0 else "") + "INFINITY" if math.isinf(a) else "%.17g" % a for a in v)))
+    v = ["NAN" if a != a else ("-" if a < 0 else "") + "INFINITY" if math.isinf(a) else "%.17g" % a for a in t.flatten().tolist()]
+    text = "static const double known_%s[] = { %s };" % (name, ", ".join(v))
+    print(textwrap.fill(text, 140, subsequent_indent="\t", break_long_words=False, break_on_hyphens=False))
 
 
 # ---- norms ----
@@ -55,7 +59,11 @@ known("attention_grouped", F.scaled_dot_product_attention(x(0, 2, 6, 4, 5), *[t.
 
 def many_heads(q, k, v, heads, **o):
     e = q.shape[-1]
-    return F.multi_head_attention_forward(*[t.transpose(0, 1) for t in (q, k, v)], e, heads, x(3, 3 * e, e), x(4, 3 * e), o.pop("bias_k", None), o.pop("bias_v", None), False, 0.0, x(5, e, e), x(6, e), need_weights=False, **o)[0].transpose(0, 1)
+    q, k, v = [t.transpose(0, 1) for t in (q, k, v)]
+    bias_k, bias_v = o.pop("bias_k", None), o.pop("bias_v", None)
+    y = F.multi_head_attention_forward(q, k, v, e, heads, x(3, 3 * e, e), x(4, 3 * e), bias_k, bias_v, False, 0.0, x(5, e, e), x(6, e),
+                                       need_weights=False, **o)
+    return y[0].transpose(0, 1)
 
 
 q, k, v = x(0, 2, 4, 6), x(1, 2, 5, 6), x(2, 2, 5, 6)
@@ -162,7 +170,8 @@ known("resize_scale_nearest", F.interpolate(a, scale_factor=(1.7, 0.8)))
 for name, mode in (("linear", "bilinear"), ("cubic", "bicubic")):
     for align in (0, 1):
         known("resize_%s_%d" % (name, align), F.interpolate(a, (8, 3), mode=mode, align_corners=bool(align)))
-        known("resize_%s_anti_%d" % (name, align), F.interpolate(x(0, 1, 2, 9, 7), (4, 8), mode=mode, align_corners=bool(align), antialias=True))
+        known("resize_%s_anti_%d" % (name, align),
+              F.interpolate(x(0, 1, 2, 9, 7), (4, 8), mode=mode, align_corners=bool(align), antialias=True))
 known("resize_1d", F.interpolate(x(0, 2, 1, 4), 7, mode="linear"))
 known("resize_3d", F.interpolate(x(0, 1, 1, 3, 2, 4), (2, 5, 3), mode="trilinear", align_corners=True))
 known("resize_one", F.interpolate(a, (1, 1), mode="bilinear", align_corners=True))
@@ -182,4 +191,5 @@ lp = torch.log_softmax(x(0, 8, 3, 5) * 2, 2)
 lab, steps, count = torch.tensor([[1, 2, 2, 3], [4, 1, 0, 0], [3, 3, 3, 3]]), torch.tensor([8, 5, 6]), torch.tensor([4, 2, 4])
 known("ctc", F.ctc_loss(lp, lab, steps, count, reduction="none"))
 known("ctc_zero", F.ctc_loss(lp, lab, steps, count, zero_infinity=True))
-known("ctc_blank", F.ctc_loss(lp, torch.tensor([[1, 4, 3], [0, 1, 4], [3, 3, 1]]), torch.tensor([8, 8, 7]), torch.tensor([3, 0, 2]), blank=2, reduction="sum"))
+labels = torch.tensor([[1, 4, 3], [0, 1, 4], [3, 3, 1]])
+known("ctc_blank", F.ctc_loss(lp, labels, torch.tensor([8, 8, 7]), torch.tensor([3, 0, 2]), blank=2, reduction="sum"))

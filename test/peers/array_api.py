@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The Python array API (2024.12) over tjit, for array-api-tests. No complex numbers, no u16, u32, u64, no DLPack: include/tj.h has none of them."""
+"""The Python array API (2024.12) over tjit, for array-api-tests. No complex numbers, no u16, u32, u64, no DLPack: include/tj.h has none of
+them."""
 import builtins
 import math
 
@@ -81,7 +82,8 @@ class Array:
 
     def __setitem__(self, key, value):  # arrays of tjit are values: the object takes a new one
         y = self.numpy()
-        y[tuple(k.numpy() if isinstance(k, Array) else k for k in key) if isinstance(key, tuple) else key.numpy() if isinstance(key, Array) else key] = value.numpy() if isinstance(value, Array) else value
+        y[tuple(k.numpy() if isinstance(k, Array) else k for k in key) if isinstance(key, tuple) else key.numpy() if isinstance(key, Array)
+          else key] = value.numpy() if isinstance(value, Array) else value
         self.t = of_numpy(y)
 
     def __neg__(self): return Array(tj.neg(self.t))
@@ -108,7 +110,9 @@ def index(t, key):
             return tj.masked_select(t, mask)
         rows = tj.nonzero(mask)
         lead = [tj.squeeze(tj.slice(rows, 1, i, i + 1, 1), [1]) for i in range(mask.rank)]
-        return tj.index(t, list(range(mask.rank)), lead) if lead else tj.index_select(tj.unsqueeze(t, 0), 0, tj.full("i64", (1 if tj.truth(mask) else 0,), 0))
+        if lead:
+            return tj.index(t, list(range(mask.rank)), lead)
+        return tj.index_select(tj.unsqueeze(t, 0), 0, tj.full("i64", (1 if tj.truth(mask) else 0,), 0))
     named = [k for k in key if k is not None and k is not Ellipsis]
     if Ellipsis not in [k for k in key if not isinstance(k, Array)]:
         key.append(Ellipsis)
@@ -179,11 +183,13 @@ def unary(ours, same_ints=False):
     return f
 
 
-for _n in "add subtract:sub multiply:mul divide:div floor_divide remainder pow maximum minimum hypot copysign nextafter logaddexp atan2 bitwise_and bitwise_or bitwise_xor bitwise_left_shift:shift_left " \
-          "bitwise_right_shift:shift_right equal:eq not_equal:ne less:lt less_equal:le greater:gt greater_equal:ge logical_and logical_or logical_xor".split():
+for _n in ("add subtract:sub multiply:mul divide:div floor_divide remainder pow maximum minimum hypot copysign nextafter logaddexp atan2 "
+           "bitwise_and bitwise_or bitwise_xor bitwise_left_shift:shift_left bitwise_right_shift:shift_right equal:eq not_equal:ne less:lt "
+           "less_equal:le greater:gt greater_equal:ge logical_and logical_or logical_xor").split():
     _a, _, _b = _n.partition(":")
     globals()[_a] = binary(_b or _a)
-for _n in "abs acos acosh asin asinh atan atanh cos cosh exp expm1 isfinite isinf isnan log log1p log2 log10 logical_not negative:neg reciprocal sin sinh sqrt square tan tanh signbit bitwise_invert:bitwise_not".split():
+for _n in ("abs acos acosh asin asinh atan atanh cos cosh exp expm1 isfinite isinf isnan log log1p log2 log10 logical_not negative:neg "
+           "reciprocal sin sinh sqrt square tan tanh signbit bitwise_invert:bitwise_not").split():
     _a, _, _b = _n.partition(":")
     globals()[_a] = unary(_b or _a)
 for _n in "ceil floor round trunc".split():
@@ -202,7 +208,8 @@ def clip(x, /, min=None, max=None):
     return Array(y)
 
 
-for _op, _f in dict(add="add", sub="subtract", mul="multiply", truediv="divide", floordiv="floor_divide", mod="remainder", pow="pow", lshift="bitwise_left_shift", rshift="bitwise_right_shift",
+for _op, _f in dict(add="add", sub="subtract", mul="multiply", truediv="divide", floordiv="floor_divide", mod="remainder", pow="pow",
+                    lshift="bitwise_left_shift", rshift="bitwise_right_shift",
                     **{"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}, matmul="matmul").items():
     def _make(f):
         def go(a, b): return globals()[f](a, b) if isinstance(b, (Array, builtins.bool, builtins.int, builtins.float)) else NotImplemented
@@ -226,7 +233,9 @@ def default(v):
 
 def asarray(obj, /, *, dtype=None, device=None, copy=None):
     if isinstance(obj, Array):
-        return Array(tj.cast(obj.t, dtype.ours) if dtype is not None and dtype != obj.dtype else tj.reshape(obj.t, obj.shape)) if copy is not False or dtype not in (None, obj.dtype) else obj
+        if copy is not False or dtype not in (None, obj.dtype):
+            return Array(tj.cast(obj.t, dtype.ours) if dtype is not None and dtype != obj.dtype else tj.reshape(obj.t, obj.shape))
+        return obj
     x = np.asarray(_plain(obj))
     x = x.astype(dtype.numpy) if dtype is not None else x
     return Array(of_numpy(x))
@@ -255,7 +264,8 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     n = builtins.max(math.ceil((stop - start) / step), 0)
     if t.name in INTS and isinstance(start, builtins.int) and isinstance(step, builtins.int):
         return Array(tj.arange(t.ours, start, start + n * step, step) if n else tj.full(t.ours, (0,), 0))
-    return Array(tj.cast(tj.add(tj.mul(tj.arange("f64", 0, n, 1), builtins.float(step)), builtins.float(start)) if n else tj.full("f64", (0,), 0), t.ours))
+    return Array(tj.cast(tj.add(tj.mul(tj.arange("f64", 0, n, 1), builtins.float(step)), builtins.float(start)) if n
+                         else tj.full("f64", (0,), 0), t.ours))
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
@@ -273,7 +283,9 @@ def eye(n, m=None, /, *, k=0, dtype=None, device=None):
 def tril(x, /, *, k=0): return Array(tj.tril(x.t, k))
 def triu(x, /, *, k=0): return Array(tj.triu(x.t, k))
 def meshgrid(*arrays, indexing="xy"):
-    return [Array(t) for t in tj.meshgrid([a.t for a in arrays], indexing == "xy")] if builtins.all(a.ndim for a in arrays) else [Array(t) for t in tj.meshgrid([tj.reshape(a.t, [a.size]) for a in arrays], indexing == "xy")]
+    if builtins.all(a.ndim for a in arrays):
+        return [Array(t) for t in tj.meshgrid([a.t for a in arrays], indexing == "xy")]
+    return [Array(t) for t in tj.meshgrid([tj.reshape(a.t, [a.size]) for a in arrays], indexing == "xy")]
 
 
 def from_dlpack(x, /, *, device=None, copy=None):
@@ -299,8 +311,11 @@ def result_type(*xs):
 
 
 def isdtype(dtype, kind):
-    groups = {"bool": ("bool",), "signed integer": ("int8", "int16", "int32", "int64"), "unsigned integer": ("uint8",), "integral": INTS, "real floating": FLOATS, "complex floating": (), "numeric": INTS + FLOATS}
-    return builtins.any(isdtype(dtype, k) for k in kind) if isinstance(kind, tuple) else dtype == kind if isinstance(kind, DType) else dtype.name in groups[kind]
+    groups = {"bool": ("bool",), "signed integer": ("int8", "int16", "int32", "int64"), "unsigned integer": ("uint8",), "integral": INTS,
+              "real floating": FLOATS, "complex floating": (), "numeric": INTS + FLOATS}
+    if isinstance(kind, tuple):
+        return builtins.any(isdtype(dtype, k) for k in kind)
+    return dtype == kind if isinstance(kind, DType) else dtype.name in groups[kind]
 
 
 class _Info:
@@ -382,9 +397,11 @@ def any(x, /, *, axis=None, keepdims=False): return Array(_over(tj.any, tj.cast(
 def count_nonzero(x, /, *, axis=None, keepdims=False): return Array(_over(tj.sum, tj.cast(tj.cast(x.t, "bool"), "i64"), axis, keepdims))
 def argmax(x, /, *, axis=None, keepdims=False): return Array(_arg(tj.argmax, x.t, axis, keepdims))
 def argmin(x, /, *, axis=None, keepdims=False): return Array(_arg(tj.argmin, x.t, axis, keepdims))
-def _arg(f, x, axis, keepdims): return tj.reshape(f(x, tj.END_DIM, False), [1] * x.rank if keepdims else []) if axis is None else f(x, axis, keepdims)
+def _arg(f, x, axis, keepdims):
+    return tj.reshape(f(x, tj.END_DIM, False), [1] * x.rank if keepdims else []) if axis is None else f(x, axis, keepdims)
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False): return _cumulated(tj.cumsum, 0, x, axis, dtype, include_initial)
-def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False): return _cumulated(tj.cumprod, 1, x, axis, dtype, include_initial)
+def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+    return _cumulated(tj.cumprod, 1, x, axis, dtype, include_initial)
 def _cumulated(f, first, x, axis, dtype, include_initial):
     axis = 0 if axis is None else axis
     to = dtype or (DT["int64"] if x.dtype.name in INTS or x.dtype.name == "bool" else x.dtype)
@@ -393,26 +410,31 @@ def _cumulated(f, first, x, axis, dtype, include_initial):
         shape = [1 if i == axis % x.ndim else n for i, n in enumerate(x.shape)]
         y = tj.cat([tj.full(to.ours, shape, first), y], axis)
     return Array(y)
-def diff(x, /, *, axis=-1, n=1, prepend=None, append=None): return Array(tj.diff(x.t, n, axis, None if prepend is None else prepend.t, None if append is None else append.t))
+def diff(x, /, *, axis=-1, n=1, prepend=None, append=None):
+    return Array(tj.diff(x.t, n, axis, None if prepend is None else prepend.t, None if append is None else append.t))
 
 
 # ---- order, search, sets ----
 def sort(x, /, *, axis=-1, descending=False, stable=True): return Array(tj.sort(x.t, axis, descending)[0]) if x.ndim else positive(x)
 def argsort(x, /, *, axis=-1, descending=False, stable=True): return Array(tj.argsort(x.t, axis, descending))
-def searchsorted(x1, x2, /, *, side="left", sorter=None): return Array(tj.searchsorted(x1.t if sorter is None else tj.index_select(x1.t, 0, sorter.t), x2.t, side == "right"))
+def searchsorted(x1, x2, /, *, side="left", sorter=None):
+    return Array(tj.searchsorted(x1.t if sorter is None else tj.index_select(x1.t, 0, sorter.t), x2.t, side == "right"))
 def nonzero(x, /):
     if not x.ndim:
         raise ValueError("a 0-d array")
     y = tj.nonzero(x.t)
     return tuple(Array(tj.select(y, 1, i)) for i in range(x.ndim))
-def where(c, a, b, /): return Array(tj.where(c.t, *as_pair(a, b))) if isinstance(a, Array) or isinstance(b, Array) else Array(tj.where(c.t, a, b))
-def take(x, indices, /, *, axis=None): return Array(tj.index_select(x.t, 0 if axis is None else axis, _positive(indices, x.shape[axis or 0])))
+def where(c, a, b, /):
+    return Array(tj.where(c.t, *as_pair(a, b))) if isinstance(a, Array) or isinstance(b, Array) else Array(tj.where(c.t, a, b))
+def take(x, indices, /, *, axis=None):
+    return Array(tj.index_select(x.t, 0 if axis is None else axis, _positive(indices, x.shape[axis or 0])))
 def take_along_axis(x, indices, /, *, axis=-1): return Array(tj.take_along_dim(x.t, _positive(indices, x.shape[axis]), axis))
 def _positive(i, n): return tj.where(tj.lt(i.t, 0), tj.add(i.t, n), i.t)
 def unique_all(x, /):
     from collections import namedtuple
     v, i, inverse, counts = tj.unique_all(x.t)
-    return namedtuple("unique_all_result", "values indices inverse_indices counts")(Array(v), Array(i), Array(tj.reshape(inverse, x.shape)), Array(counts))
+    return namedtuple("unique_all_result", "values indices inverse_indices counts")(Array(v), Array(i), Array(tj.reshape(inverse, x.shape)),
+                                                                                    Array(counts))
 def unique_counts(x, /):
     from collections import namedtuple
     y = unique_all(x)
@@ -434,7 +456,8 @@ def tensordot(a, b, /, *, axes=2):
     return Array(tj.tensordot(a.t, b.t, x, y))
 def vecdot(a, b, /, *, axis=-1):
     t = result_type(a, b).ours
-    if (a.shape[axis] if -axis <= a.ndim else 1) != (b.shape[axis] if -axis <= b.ndim else 1):  # tj_vecdot() broadcasts the axis, as PyTorch does
+    if (a.shape[axis] if -axis <= a.ndim else 1) != (b.shape[axis] if -axis <= b.ndim
+                                                     else 1):  # tj_vecdot() broadcasts the axis, as PyTorch does
         raise ValueError("axes that are summed have one size")
     return Array(tj.vecdot(tj.cast(a.t, t), tj.cast(b.t, t), axis))
 
@@ -443,5 +466,6 @@ class __array_namespace_info__:
     def capabilities(self): return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 16}
     def default_device(self): return "cpu"
     def devices(self): return ["cpu"]
-    def default_dtypes(self, *, device=None): return {"real floating": DT["float64"], "complex floating": None, "integral": DT["int64"], "indexing": DT["int64"]}
+    def default_dtypes(self, *, device=None):
+        return {"real floating": DT["float64"], "complex floating": None, "integral": DT["int64"], "indexing": DT["int64"]}
     def dtypes(self, *, device=None, kind=None): return {n: d for n, d in DT.items() if kind is None or isdtype(d, kind)}

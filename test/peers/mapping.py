@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""How each entry of PyTorch's OpInfo is called in tjit: by name, a function of the sample's input, arguments and keywords. Operands are tj tensors, dtypes
-the names of tj.DTYPES. An entry whose function tjit does not have yet raises AttributeError and counts as not mapped."""
+"""How each entry of PyTorch's OpInfo is called in tjit: by name, a function of the sample's input, arguments and keywords. Operands are tj
+tensors, dtypes the names of tj.DTYPES. An entry whose function tjit does not have yet raises AttributeError and counts as not mapped."""
 import builtins
 import math
 
@@ -27,10 +27,13 @@ REFERENCE = {
     "mode": last_mode,
     "sort": lambda x, dim=-1, descending=False, stable=True: torch.sort(x, dim=dim, descending=descending, stable=True),
     "argsort": lambda x, dim=-1, descending=False, stable=True: torch.argsort(x, dim=dim, descending=descending, stable=True),
-    "kthvalue": lambda x, k, dim=-1, keepdim=False: [t.narrow(dim, k - 1, 1) if keepdim else t.select(dim, k - 1) if x.dim() else t for t in torch.sort(x, dim=dim, stable=True)],
-    "topk": lambda x, k, dim=-1, largest=True, sorted=True: [t.narrow(dim, 0, k) if x.dim() else t for t in torch.sort(x, dim=dim, descending=largest, stable=True)],
+    "kthvalue": lambda x, k, dim=-1, keepdim=False: [t.narrow(dim, k - 1, 1) if keepdim else t.select(dim, k - 1) if x.dim() else t
+                                                     for t in torch.sort(x, dim=dim, stable=True)],
+    "topk": lambda x, k, dim=-1, largest=True, sorted=True: [t.narrow(dim, 0, k) if x.dim() else t
+                                                             for t in torch.sort(x, dim=dim, descending=largest, stable=True)],
 }
-REFERENCE["nn.functional.multi_head_attention_forward"] = lambda *a, **k: torch.nn.functional.multi_head_attention_forward(*a, **(k | {"need_weights": False}))[0]  # the weights are no result here
+REFERENCE["nn.functional.multi_head_attention_forward"] = lambda *a, **k: torch.nn.functional.multi_head_attention_forward(*a,
+        **(k | {"need_weights": False}))[0]  # the weights are no result here
 FLOATS = ("f16", "bf16", "f32", "f64")
 
 
@@ -76,10 +79,11 @@ def is_float(x):
 
 
 # ---- point ops ----
-for _n in ("abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf exp exp2 expm1 floor frac isfinite isinf isnan log log10 log1p log2 logical_not neg positive rad2deg "
-           "reciprocal rsqrt sigmoid sign signbit sin sinc sinh sqrt square tan tanh trunc bitwise_not erfc erfinv lgamma digamma i0 i0e i1 i1e "
-           "logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor atan2 copysign eq ne lt le gt ge fmax fmin fmod hypot ldexp logaddexp logaddexp2 maximum minimum "
-           "nextafter remainder xlogy float_power gcd lcm").split():
+for _n in ("abs acos acosh asin asinh atan atanh ceil cos cosh deg2rad erf exp exp2 expm1 floor frac isfinite isinf isnan log log10 log1p "
+           "log2 logical_not neg positive rad2deg reciprocal rsqrt sigmoid sign signbit sin sinc sinh sqrt square tan tanh trunc "
+           "bitwise_not erfc erfinv lgamma digamma i0 i0e i1 i1e logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor "
+           "atan2 copysign eq ne lt le gt ge fmax fmin fmod hypot ldexp logaddexp logaddexp2 maximum minimum nextafter remainder xlogy "
+           "float_power gcd lcm").split():
     direct(_n)
 direct("sign", "sgn")
 direct("floor_divide")
@@ -113,7 +117,8 @@ entry("sub")(lambda a, b, alpha=1: tj.sub(a, scaled(b, alpha)))
 entry("rsub")(lambda a, b, alpha=1: tj.sub(b, scaled(a, alpha)))
 entry("mul")(lambda a, b: tj.mul(a, b))
 entry("pow")(lambda a, b: tj.pow(a, b))
-for _n, _f in dict(add="add", mul="mul", sub="sub", div="div", mod="remainder", pow="pow", matmul="matmul", **{"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}).items():
+for _n, _f in dict(add="add", mul="mul", sub="sub", div="div", mod="remainder", pow="pow", matmul="matmul",
+                   **{"and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor"}).items():
     entry(f"__r{_n}__")(lambda a, b, f=_f: getattr(tj, f)(b, a))
 entry("lerp")(lambda a, b, w: tj.lerp(a, b, w))
 entry("addcmul")(lambda a, b, c, value=1: tj.addcmul(a, b, c, value))
@@ -122,7 +127,9 @@ entry("isclose")(lambda a, b, rtol=1e-5, atol=1e-8, equal_nan=False: tj.isclose(
 direct("isposinf")
 direct("isneginf")
 entry("isreal")(lambda x: tj.full("bool", x.shape, True))
-entry("nan_to_num")(lambda x, nan=None, posinf=None, neginf=None: tj.nan_to_num(x, nan or 0.0, math.inf if posinf is None else posinf, -math.inf if neginf is None else neginf) if is_float(x) else same(x))
+entry("nan_to_num")(lambda x, nan=None, posinf=None, neginf=None: tj.nan_to_num(x, nan or 0.0, math.inf if posinf is None else posinf,
+                                                                                -math.inf if neginf is None else neginf) if is_float(x)
+                                                                                else same(x))
 entry("clamp_max")(lambda x, m: tj.minimum(x, m))
 entry("clamp_min")(lambda x, m: tj.maximum(x, m))
 entry("round", "round.decimals_0")(lambda x, decimals=0: tj.round(x))
@@ -130,7 +137,8 @@ entry("round.decimals_3", "round.decimals_neg_3")(lambda x, decimals=0: tj.round
 entry("frexp")(lambda x: tj.frexp(x))
 entry("where")(lambda a, c, b: tj.where(c, a, b))
 entry("masked_fill")(lambda x, m, v: tj.masked_fill(x, m, v))
-entry("angle")(lambda x: tj.where(tj.isnan(x), x, cast(tj.where(tj.lt(x, 0), math.pi, 0.0), x.dtype)) if is_float(x) else tj.where(tj.lt(x, 0), math.pi, 0.0))
+entry("angle")(lambda x: tj.where(tj.isnan(x), x, cast(tj.where(tj.lt(x, 0), math.pi, 0.0), x.dtype)) if is_float(x)
+               else tj.where(tj.lt(x, 0), math.pi, 0.0))
 
 
 @entry("clamp")
@@ -170,16 +178,20 @@ entry(F + "hardtanh")(lambda x, min_val=-1.0, max_val=1.0, inplace=False: tj.har
 entry(F + "threshold")(lambda x, threshold, value, inplace=False: tj.threshold(x, threshold, value))
 entry(F + "prelu")(lambda x, weight: tj.prelu(x, weight))
 entry(F + "glu")(lambda x, dim=-1: tj.glu(x, dim))
-entry("torch.ops.aten._safe_softmax.default")(lambda x, dim, dtype=None: tj.where(tj.all(tj.eq(x, -math.inf), [dim], True), 0.0, tj.softmax(cast(x, dtype), dim)) if x.rank else tj.softmax(cast(x, dtype), dim))
+entry("torch.ops.aten._safe_softmax.default")(lambda x, dim, dtype=None: tj.where(tj.all(tj.eq(x, -math.inf), [dim], True), 0.0,
+                                                                                  tj.softmax(cast(x, dtype), dim)) if x.rank
+                                                                                  else tj.softmax(cast(x, dtype), dim))
 entry("softmax")(lambda x, dim, dtype=None: tj.softmax(cast(x, dtype), dim))
 entry("softmax.with_dtype")(lambda x, dim, dtype=None: tj.softmax(cast(x, dtype), dim))
 entry("log_softmax", "log_softmax.with_dtype")(lambda x, dim, dtype=None: tj.log_softmax(cast(x, dtype), dim))
 entry(F + "softmin", F + "softmin.with_dtype")(lambda x, dim, dtype=None: tj.softmin(cast(x, dtype), dim))
-entry(F + "normalize")(lambda x, p=2.0, dim=1, eps=1e-12: tj.normalize(x, dim, eps) if p == 2 else tj.div(x, tj.maximum(tj.vector_norm(x, p, [dim], True), eps)))
+entry(F + "normalize")(lambda x, p=2.0, dim=1, eps=1e-12: tj.normalize(x, dim, eps) if p == 2
+                       else tj.div(x, tj.maximum(tj.vector_norm(x, p, [dim], True), eps)))
 
 
 # ---- casts and creation ----
-for _n, _t in dict(bool="bool", byte="u8", char="i8", short="i16", int="i32", long="i64", half="f16", bfloat16="bf16", float="f32", double="f64").items():
+for _n, _t in dict(bool="bool", byte="u8", char="i8", short="i16", int="i32", long="i64", half="f16", bfloat16="bf16", float="f32",
+                   double="f64").items():
     entry(_n)(lambda x, memory_format=None, t=_t: cast(x, t))
 
 
@@ -189,7 +201,8 @@ def same(x):
 
 for _n in "clone contiguous conj conj_physical resolve_conj resolve_neg alias_copy real".split():
     entry(_n)(lambda x, memory_format=None: same(x))
-entry("to")(lambda x, *a, **k: same(x) if not any(t in tj.DTYPES for t in a + (k.get("dtype"),) if isinstance(t, str)) else cast(x, next(t for t in a + (k.get("dtype"),) if t in tj.DTYPES)))
+entry("to")(lambda x, *a, **k: same(x) if not any(t in tj.DTYPES for t in a + (k.get("dtype"),) if isinstance(t, str))
+            else cast(x, next(t for t in a + (k.get("dtype"),) if t in tj.DTYPES)))
 
 
 def created(value):
@@ -203,7 +216,8 @@ entry("zeros_like", "zero_")(created(0))
 entry("ones_like")(created(1))
 entry("zeros")(created(0))
 entry("ones")(created(1))
-entry("full")(lambda shape, value, dtype=None, **k: tj.full(dtype or ("bool" if isinstance(value, bool) else "i64" if isinstance(value, int) else "f32"), shape, value))
+entry("full")(lambda shape, value, dtype=None, **k: tj.full(dtype or ("bool" if isinstance(value, bool) else "i64" if isinstance(value, int)
+                                                                      else "f32"), shape, value))
 entry("full_like")(lambda x, value, dtype=None, **k: tj.full(dtype or x.dtype, x.shape, value))
 entry("new_zeros")(lambda x, shape, dtype=None, **k: tj.full(dtype or x.dtype, shape, 0))
 entry("new_ones")(lambda x, shape, dtype=None, **k: tj.full(dtype or x.dtype, shape, 1))
@@ -231,8 +245,10 @@ def tj_float(v):
     return tj.item(v) if is_tensor(v) else v
 
 
-entry("linspace", "linspace.tensor_overload")(lambda a, b, steps, dtype=None, **k: tj.linspace(dtype or "f32", tj_float(a), tj_float(b), steps))
-entry("logspace", "logspace.tensor_overload")(lambda a, b, steps, base=10.0, dtype=None, **k: tj.logspace(dtype or "f32", tj_float(a), tj_float(b), steps, base))
+entry("linspace", "linspace.tensor_overload")(lambda a, b, steps, dtype=None, **k: tj.linspace(dtype or "f32", tj_float(a), tj_float(b),
+        steps))
+entry("logspace", "logspace.tensor_overload")(lambda a, b, steps, base=10.0, dtype=None, **k: tj.logspace(dtype or "f32", tj_float(a),
+        tj_float(b), steps, base))
 
 # ---- views ----
 entry("reshape", "view", "view_copy")(lambda x, *a: tj.reshape(x, shape_args(a)))
@@ -241,9 +257,12 @@ entry("expand", "expand_copy", "broadcast_to")(lambda x, *a: tj.expand(x, shape_
 entry("expand_as")(lambda x, y: tj.expand(x, y.shape))
 entry("permute", "permute_copy")(lambda x, *a: tj.permute(x, shape_args(a)))
 entry("transpose", "transpose_copy")(lambda x, a, b: tj.transpose(x, a, b) if x.rank else same(x))
-entry("t", "t_copy", "T")(lambda x: tj.transpose(x, 0, 1) if x.rank == 2 else same(x) if x.rank < 2 else tj.permute(x, list(range(x.rank))[::-1]))
+entry("t", "t_copy", "T")(lambda x: tj.transpose(x, 0, 1) if x.rank == 2 else same(x) if x.rank < 2
+                          else tj.permute(x, list(range(x.rank))[::-1]))
 entry("H", "mH", "mT")(lambda x: tj.transpose(x, -2, -1) if x.rank >= 2 else same(x))
-entry("squeeze", "squeeze_copy", "squeeze.multiple")(lambda x, dim=None: squeezed(x, range(x.rank) if dim is None else [dim] if isinstance(dim, int) else dim))
+entry("squeeze", "squeeze_copy", "squeeze.multiple")(lambda x, dim=None: squeezed(x,
+                                                                                  range(x.rank) if dim is None else [dim]
+                                                                                  if isinstance(dim, int) else dim))
 
 
 def squeezed(x, dims):
@@ -258,7 +277,9 @@ entry("fliplr")(lambda x: tj.flip(x, [1]))
 entry("flipud")(lambda x: tj.flip(x, [0]))
 entry("ravel")(lambda x: tj.reshape(x, [-1]) if x.numel else tj.reshape(x, [0]))
 entry("slice")(lambda x, dim=0, start=None, end=None, step=1: tj.slice(x, dim, start or 0, tj.END_DIM if end is None else end, step))
-entry("narrow", "narrow_copy")(lambda x, dim, start, length: tj.slice(x, dim, tj_int(start) + (x.shape[dim] if tj_int(start) < 0 else 0), (tj_int(start) + (x.shape[dim] if tj_int(start) < 0 else 0)) + length, 1))
+entry("narrow", "narrow_copy")(lambda x, dim, start, length: tj.slice(x, dim, tj_int(start) + (x.shape[dim] if tj_int(start) < 0 else 0),
+                                                                      (tj_int(start) + (x.shape[dim] if tj_int(start) < 0 else 0)) + length,
+                                                                      1))
 entry("select")(lambda x, dim, i: tj.squeeze(tj.slice(x, dim, i, i + 1 if i != -1 else tj.END_DIM, 1), [dim]))
 entry("unfold", "unfold_copy")(lambda x, dim, size, step: tj.unfold(x, dim, size, step, 1) if x.rank else tj.reshape(x, [size]) )
 entry("diagonal", "diagonal_copy")(lambda x, offset=0, dim1=0, dim2=1: tj.diagonal(x, offset, dim1, dim2))
@@ -280,7 +301,8 @@ def moved(x, source, to):
 
 entry("movedim")(lambda x, a, b: moved(x, a, b) if x.rank else same(x))
 entry("flatten")(lambda x, start_dim=0, end_dim=-1: tj.flatten(x, start_dim, end_dim))
-entry("unflatten")(lambda x, dim, sizes: tj.reshape(x, list(x.shape[:dim % x.rank]) + list(sizes) + list(x.shape[dim % x.rank + 1:])) if math.prod(sizes) >= 0 else tj.unflatten(x, dim, sizes))
+entry("unflatten")(lambda x, dim, sizes: tj.reshape(x, list(x.shape[:dim % x.rank]) + list(sizes) + list(x.shape[dim % x.rank + 1:]))
+                   if math.prod(sizes) >= 0 else tj.unflatten(x, dim, sizes))
 
 
 # ---- joining and splitting ----
@@ -292,11 +314,13 @@ def at_least(x, n):
     s = x.shape
     if x.rank >= n:
         return x
-    return tj.reshape(x, {1: [1] if not s else s, 2: [1, 1] if not s else [1, s[0] if s else 1], 3: {0: [1, 1, 1], 1: [1] + list(s) + [1], 2: list(s) + [1]}.get(x.rank)}[n])
+    return tj.reshape(x, {1: [1] if not s else s, 2: [1, 1] if not s else [1, s[0] if s else 1],
+                          3: {0: [1, 1, 1], 1: [1] + list(s) + [1], 2: list(s) + [1]}.get(x.rank)}[n])
 
 
 for _k in (1, 2, 3):
-    entry(f"atleast_{_k}d")(lambda *x, k=_k: [at_least(t, k) for t in (x[0] if len(x) == 1 and isinstance(x[0], (list, tuple)) else x)] if len(x) > 1 or isinstance(x[0], (list, tuple)) else at_least(x[0], k))
+    entry(f"atleast_{_k}d")(lambda *x, k=_k: [at_least(t, k) for t in (x[0] if len(x) == 1 and isinstance(x[0], (list, tuple)) else x)]
+                            if len(x) > 1 or isinstance(x[0], (list, tuple)) else at_least(x[0], k))
 entry("vstack")(lambda l: tj.cat([at_least(t, 2) for t in l], 0))
 entry("hstack")(lambda l: tj.cat([at_least(t, 1) for t in l], 0 if at_least(l[0], 1).rank == 1 else 1))
 entry("dstack")(lambda l: tj.cat([at_least(t, 3) for t in l], 2))
@@ -384,7 +408,8 @@ entry("rot90")(lambda x, k=1, dims=(0, 1): turned(x, k % 4, dims))
 
 def turned(x, k, dims):
     a, b = dims
-    return {0: lambda: same(x), 1: lambda: tj.transpose(tj.flip(x, [b]), a, b), 2: lambda: tj.flip(x, [a, b]), 3: lambda: tj.flip(tj.transpose(x, a, b), [b])}[k]()
+    return {0: lambda: same(x), 1: lambda: tj.transpose(tj.flip(x, [b]), a, b), 2: lambda: tj.flip(x, [a, b]),
+            3: lambda: tj.flip(tj.transpose(x, a, b), [b])}[k]()
 
 
 # ---- reductions ----
@@ -411,7 +436,8 @@ entry("prod")(lambda x, dim=None, keepdim=False, dtype=None: cast(tj.prod(cast(x
 for _n in ("amax", "amin"):
     entry(_n)(lambda x, dim=(), keepdim=False, f=_n: getattr(tj, f)(x, axes_of(dim), keepdim))
 for _n in ("any", "all"):
-    entry(_n)(lambda x, dim=None, keepdim=False, f=_n: u8(x, cast(x, "bool")) if dim == () and x.rank == 0 else u8(x, getattr(tj, f)(x, axes_of(dim), keepdim)))
+    entry(_n)(lambda x, dim=None, keepdim=False, f=_n: u8(x, cast(x, "bool")) if dim == () and x.rank == 0
+              else u8(x, getattr(tj, f)(x, axes_of(dim), keepdim)))
 
 
 def u8(x, y):
@@ -481,12 +507,14 @@ entry("bucketize")(lambda v, edges, out_int32=False, right=False: searched(edges
 # ---- products ----
 entry("matmul", "mm", "bmm", "mv", "bmm.triton_optimized")(lambda a, b: tj.matmul(a, b))
 for _n in "addmm addmv baddbmm addbmm addr".split():
-    entry(_n)(lambda x, a, b, beta=1, alpha=1, f=_n: getattr(tj, f)(x, a, b, beta if is_float(a) else int(beta), alpha if is_float(a) else int(alpha)))
+    entry(_n)(lambda x, a, b, beta=1, alpha=1, f=_n: getattr(tj, f)(x, a, b, beta if is_float(a) else int(beta),
+                                                                    alpha if is_float(a) else int(alpha)))
 MAP["addmm.decomposed"] = MAP["addmm"]
 for _n in "outer kron inner dot vdot".split():
     direct(_n)
 entry("einsum")(lambda operands, equation: tj.einsum(equation, operands))
-entry("tensordot")(lambda a, b, dims=2: tj.tensordot(a, b, *(([a.rank - dims + i for i in range(dims)], list(range(dims))) if isinstance(dims, int) else [list(d) for d in dims])))
+entry("tensordot")(lambda a, b, dims=2: tj.tensordot(a, b, *(([a.rank - dims + i for i in range(dims)], list(range(dims)))
+                                                             if isinstance(dims, int) else [list(d) for d in dims])))
 entry("cross")(lambda a, b, dim=None: tj.cross(a, b, next(i for i, n in enumerate(a.shape) if n == 3) if dim is None else dim))
 entry("linalg.cross")(lambda a, b, dim=-1: tj.cross(a, b, dim))
 entry("linalg.vecdot")(lambda a, b, dim=-1: tj.vecdot(a, b, dim))
@@ -498,9 +526,11 @@ entry(F + "linear")(lambda x, w, b=None: tj.linear(x, w, b))
 # ---- indexing ----
 entry("gather")(lambda x, dim, index, sparse_grad=False: tj.gather(x, dim, index))
 entry("index_select")(lambda x, dim, index: tj.index_select(x, dim, index))
-entry(F + "embedding")(lambda w, index, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False: tj.embedding(w, index) if max_norm is None else absent("max_norm"))
+entry(F + "embedding")(lambda w, index, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False:
+                       tj.embedding(w, index) if max_norm is None else absent("max_norm"))
 entry("scatter_add")(lambda x, dim, index, src: tj.scatter_add(x, dim, index, src))
-entry("nonzero", "argwhere")(lambda x, as_tuple=False: tj.nonzero(x) if not as_tuple else [tj.squeeze(t, [1]) for t in parts(tj.nonzero(at_least(x, 1)), 1, [1] * max(x.rank, 1))])
+entry("nonzero", "argwhere")(lambda x, as_tuple=False: tj.nonzero(x) if not as_tuple
+                             else [tj.squeeze(t, [1]) for t in parts(tj.nonzero(at_least(x, 1)), 1, [1] * max(x.rank, 1))])
 entry("masked_select")(lambda x, m: tj.masked_select(x, m))
 entry(F + "one_hot")(lambda x, num_classes=-1: tj.one_hot(x, num_classes if num_classes != -1 else tj.item_i(tj.amax(x, None, False)) + 1))
 
@@ -519,19 +549,27 @@ for _k in (1, 2, 3):
         return getattr(tj, f"conv{k}d")(x, w, b, **o)
 
     def conv_transpose(x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1, k=_k):
-        return getattr(tj, f"conv_transpose{k}d")(x, w, b, stride=same_list(stride, k), padding=same_list(padding, k), output_padding=same_list(output_padding, k),
+        return getattr(tj, f"conv_transpose{k}d")(x, w, b, stride=same_list(stride, k), padding=same_list(padding, k),
+                                                  output_padding=same_list(output_padding, k),
                                                   groups=groups, dilation=same_list(dilation, k))
 
     def max_pool(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False, k=_k):
-        return getattr(tj, f"max_pool{k}d" + "_with_indices" * return_indices)(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k), dilation=same_list(dilation, k), ceil=ceil_mode)
+        return getattr(tj, f"max_pool{k}d" + "_with_indices" * return_indices)(x, same_list(kernel_size, k),
+                                                                               stride=same_list(stride or 0, k),
+                                                                               padding=same_list(padding, k), dilation=same_list(dilation,
+                                                                                   k), ceil=ceil_mode)
 
     def avg_pool(x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None, k=_k):
-        return getattr(tj, f"avg_pool{k}d")(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k), ceil=ceil_mode,
-                                            exclude_padding=not count_include_pad, divisor=abs(divisor_override or 0)) if (divisor_override or 1) > 0 else tj.neg(avg_pool(x, kernel_size, stride, padding, ceil_mode, count_include_pad, -divisor_override, k))
+        return getattr(tj, f"avg_pool{k}d")(x, same_list(kernel_size, k), stride=same_list(stride or 0, k), padding=same_list(padding, k),
+                                            ceil=ceil_mode,
+                                            exclude_padding=not count_include_pad,
+                                            divisor=abs(divisor_override or 0)) if (divisor_override or 1) > 0 else tj.neg(avg_pool(x,
+                                                kernel_size, stride, padding, ceil_mode, count_include_pad, -divisor_override, k))
 
     def adaptive(x, sizes, return_indices=False, k=_k, kind="avg"):
         sizes = same_list(sizes, k)
-        return getattr(tj, f"adaptive_{kind}_pool{k}d" + "_with_indices" * return_indices)(x, [x.shape[x.rank - k + i] if n is None else n for i, n in enumerate(sizes)])
+        return getattr(tj, f"adaptive_{kind}_pool{k}d" + "_with_indices" * return_indices)(x,
+                [x.shape[x.rank - k + i] if n is None else n for i, n in enumerate(sizes)])
 
     entry(F + f"conv{_k}d")(conv)
     entry(F + f"conv_transpose{_k}d")(conv_transpose)
@@ -541,7 +579,8 @@ for _k in (1, 2, 3):
     entry(F + f"adaptive_max_pool{_k}d")(lambda x, sizes, return_indices=False, f=adaptive: f(x, sizes, return_indices, kind="max"))
 
 # ---- writing by index ----
-REDUCTION = dict(sum="TJ_REDUCE_SUM", prod="TJ_REDUCE_PROD", mean="TJ_REDUCE_MEAN", amax="TJ_REDUCE_AMAX", amin="TJ_REDUCE_AMIN", add="TJ_REDUCE_SUM", multiply="TJ_REDUCE_PROD")
+REDUCTION = dict(sum="TJ_REDUCE_SUM", prod="TJ_REDUCE_PROD", mean="TJ_REDUCE_MEAN", amax="TJ_REDUCE_AMAX", amin="TJ_REDUCE_AMIN",
+                 add="TJ_REDUCE_SUM", multiply="TJ_REDUCE_PROD")
 
 
 def source(x, index, v):
@@ -555,18 +594,24 @@ def _(x, dim, index, src=None, value=None, reduce=None):
 
 
 for _r in "sum prod mean amax amin".split():
-    entry("scatter_reduce." + _r)(lambda x, dim, index, src, reduce, include_self=True: tj.scatter_reduce(x, dim, index, src, REDUCTION[reduce], include_self))
-    entry("index_reduce." + _r)(lambda x, dim, index, src, reduce, include_self=True: tj.index_reduce(x, dim, index, src, REDUCTION[reduce], include_self))
-entry("index_add")(lambda x, dim, index, src, alpha=1: tj.index_add(x, dim, index, tj.logical_and(src, int(alpha)) if src.dtype == "bool" else scaled(src, alpha if is_float(src) else int(alpha))))
+    entry("scatter_reduce." + _r)(lambda x, dim, index, src, reduce, include_self=True: tj.scatter_reduce(x, dim, index, src,
+            REDUCTION[reduce], include_self))
+    entry("index_reduce." + _r)(lambda x, dim, index, src, reduce, include_self=True: tj.index_reduce(x, dim, index, src, REDUCTION[reduce],
+            include_self))
+entry("index_add")(lambda x, dim, index, src, alpha=1: tj.index_add(x, dim, index,
+                                                                    tj.logical_and(src, int(alpha)) if src.dtype == "bool"
+                                                                    else scaled(src, alpha if is_float(src) else int(alpha))))
 entry("index_copy")(lambda x, dim, index, src: tj.index_copy(x, dim, index, src))
 entry("index_fill")(lambda x, dim, index, value: tj.index_fill(x, dim, index, value))
-entry("index_put")(lambda x, indices, values, accumulate=False: tj.index_put(x, list(range(len(indices))), list(indices), values, accumulate))
+entry("index_put")(lambda x, indices, values, accumulate=False: tj.index_put(x, list(range(len(indices))), list(indices), values,
+                                                                             accumulate))
 entry("take")(lambda x, index: tj.take(x, index))
 entry("put")(lambda x, index, src, accumulate=False: tj.put(x, index, src, accumulate))
 entry("take_along_dim")(lambda x, index, dim=None: tj.take_along_dim(x, index, tj.END_DIM if dim is None else dim))
 entry("masked_scatter")(lambda x, mask, src: tj.masked_scatter(x, mask, src))
 entry("select_scatter")(lambda x, src, dim, i: tj.select_scatter(x, src, dim, i))
-entry("slice_scatter")(lambda x, src, dim=0, start=None, end=None, step=1: tj.slice_scatter(x, src, dim, start or 0, tj.END_DIM if end is None else end, step))
+entry("slice_scatter")(lambda x, src, dim=0, start=None, end=None, step=1: tj.slice_scatter(x, src, dim, start or 0,
+        tj.END_DIM if end is None else end, step))
 entry("diagonal_scatter")(lambda x, src, offset=0, dim1=0, dim2=1: tj.diagonal_scatter(x, src, offset, dim1, dim2))
 
 # ---- shapes ----
@@ -583,19 +628,24 @@ entry("triu_indices")(lambda m, n, offset=0, dtype=None, **k: cast(tj.triu_indic
 entry("cov")(lambda x, correction=1, fweights=None, aweights=None: tj.cov(x, correction, fweights, aweights))
 entry("corrcoef")(lambda x: tj.corrcoef(x))
 entry("dist")(lambda a, b, p=2: tj.dist(a, b, p))
-entry("cdist")(lambda a, b, p=2.0, compute_mode=None: tj.cdist(a, b, p, {"use_mm_for_euclid_dist": "TJ_CDIST_PRODUCT", "donot_use_mm_for_euclid_dist": "TJ_CDIST_EXACT"}.get(compute_mode, "TJ_CDIST_AUTO")))
+entry("cdist")(lambda a, b, p=2.0, compute_mode=None: tj.cdist(a, b, p, {"use_mm_for_euclid_dist": "TJ_CDIST_PRODUCT",
+                                                                         "donot_use_mm_for_euclid_dist": "TJ_CDIST_EXACT"}.get(compute_mode,
+                                                                             "TJ_CDIST_AUTO")))
 entry(F + "pdist")(lambda x, p=2.0: tj.pdist(x, p))
 entry(F + "pairwise_distance")(lambda a, b, p=2.0, eps=1e-6, keepdim=False: tj.pairwise_distance(a, b, p, eps, keepdim))
 entry(F + "cosine_similarity")(lambda a, b, dim=1, eps=1e-8: tj.cosine_similarity(a, b, dim, eps))
 for _n in ("median", "nanmedian"):
-    entry(_n)(lambda x, dim=None, keepdim=False, f=_n: getattr(tj, f)(x, tj.END_DIM, False)[0] if dim is None else getattr(tj, f)(x, dim, keepdim))
+    entry(_n)(lambda x, dim=None, keepdim=False, f=_n: getattr(tj, f)(x, tj.END_DIM, False)[0] if dim is None
+              else getattr(tj, f)(x, dim, keepdim))
 entry("kthvalue")(lambda x, k, dim=-1, keepdim=False: tj.kthvalue(x, k, dim, keepdim))
 entry("mode")(lambda x, dim=-1, keepdim=False: tj.mode(x, dim, keepdim))
 for _n in ("quantile", "nanquantile"):
-    entry(_n)(lambda x, q, dim=None, keepdim=False, interpolation="linear", f=_n: getattr(tj, f)(x, q, tj.END_DIM if dim is None else dim, keepdim, "TJ_" + interpolation.upper()))
+    entry(_n)(lambda x, q, dim=None, keepdim=False, interpolation="linear", f=_n: getattr(tj, f)(x, q, tj.END_DIM if dim is None else dim,
+            keepdim, "TJ_" + interpolation.upper()))
 entry("nonzero_static")(lambda x, size, fill_value=-1: tj.nonzero_static(x, size, fill_value)[0])
 entry("unravel_index")(lambda x, shape: tj.unravel_index(x, [shape] if isinstance(shape, int) else list(shape)))
-entry("bincount")(lambda x, weights=None, minlength=0: tj.bincount(x, weights if weights is None or weights.dtype == "f32" else cast(weights, "f64"), minlength, 0))
+entry("bincount")(lambda x, weights=None, minlength=0: tj.bincount(x, weights if weights is None or weights.dtype == "f32"
+                                                                   else cast(weights, "f64"), minlength, 0))
 entry("histc")(lambda x, bins=100, min=0, max=0: tj.histc(x, bins, min, max))
 
 
@@ -622,7 +672,9 @@ entry("equal")(lambda a, b: tj.truth(tj.equal(a, b)))
 entry("isin")(lambda x, tests, assume_unique=False, invert=False: tj.isin(x, tests, invert))
 entry("diff")(lambda x, n=1, dim=-1, prepend=None, append=None: tj.diff(x, n, dim, prepend, append))
 entry("trapezoid", "trapz")(lambda y, x=None, dx=None, dim=-1: tj.trapezoid(y, x if x is not None else 1.0 if dx is None else dx, dim))
-entry("cumulative_trapezoid")(lambda y, x=None, dx=None, dim=-1: tj.cumulative_trapezoid(y, x if x is not None else 1.0 if dx is None else dx, dim))
+entry("cumulative_trapezoid")(lambda y, x=None, dx=None, dim=-1: tj.cumulative_trapezoid(y,
+                                                                                         x if x is not None else 1.0 if dx is None else dx,
+                                                                                         dim))
 
 
 @entry("gradient")
@@ -639,8 +691,11 @@ def norm(x, p=2, dim=None, keepdim=False, dtype=None):
 entry("linalg.vector_norm")(lambda x, ord=2, dim=None, keepdim=False, dtype=None: norm(x, ord, dim, keepdim, dtype))
 entry("norm", "norm.fro", "norm.inf")(norm)
 entry("renorm")(lambda x, p, dim, maxnorm: tj.renorm(x, p, dim, maxnorm))
-entry(F + "normalize")(lambda x, p=2.0, dim=1, eps=1e-12: tj.normalize(x, dim, eps) if p == 2 else tj.div(x, tj.maximum(tj.norm(x, p, [dim], True), eps)))
-entry("unique_consecutive")(lambda x, return_inverse=False, return_counts=False, dim=None: [t for t, w in zip(tj.unique_consecutive(x), (True, return_inverse, return_counts)) if w] if dim is None else absent("unique along an axis"))
+entry(F + "normalize")(lambda x, p=2.0, dim=1, eps=1e-12: tj.normalize(x, dim, eps) if p == 2
+                       else tj.div(x, tj.maximum(tj.norm(x, p, [dim], True), eps)))
+entry("unique_consecutive")(lambda x, return_inverse=False, return_counts=False, dim=None: [t
+        for t, w in zip(tj.unique_consecutive(x), (True, return_inverse, return_counts)) if w] if dim is None
+        else absent("unique along an axis"))
 
 
 @entry("unique")
@@ -661,11 +716,18 @@ def _(x, ord="fro", dim=(-2, -1), keepdim=False, dtype=None):
 
 # ---- norms, attention, losses ----
 entry(F + "layer_norm")(lambda x, shape, weight=None, bias=None, eps=1e-5: tj.layer_norm_over(x, list(shape), weight, bias, eps))
-entry(F + "rms_norm")(lambda x, shape, weight=None, eps=None: tj.rms_norm_over(x, list(shape), weight, (2.220446049250313e-16 if x.dtype == "f64" else 1.1920928955078125e-07) if eps is None else eps))
+entry(F + "rms_norm")(lambda x, shape, weight=None, eps=None: tj.rms_norm_over(x, list(shape), weight,
+                                                                               (2.220446049250313e-16 if x.dtype == "f64"
+                                                                                else 1.1920928955078125e-07) if eps is None else eps))
 entry(F + "group_norm")(lambda x, groups, weight=None, bias=None, eps=1e-5: tj.group_norm(x, groups, weight, bias, eps))
 entry(F + "local_response_norm")(lambda x, size, alpha=1e-4, beta=0.75, k=1.0: tj.local_response_norm(x, size, alpha, beta, k))
-entry(F + "batch_norm", F + "batch_norm.without_cudnn")(lambda x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5: tj.batch_norm(x, None if training else mean, None if training else var, weight, bias, training=training, eps=eps))
-entry(F + "instance_norm")(lambda x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5: tj.instance_norm(x, None if use_input_stats else running_mean, None if use_input_stats else running_var, weight, bias, training=use_input_stats, eps=eps))
+entry(F + "batch_norm", F + "batch_norm.without_cudnn")(
+    lambda x, mean, var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5: tj.batch_norm(
+        x, None if training else mean, None if training else var, weight, bias, training=training, eps=eps))
+entry(F + "instance_norm")(
+    lambda x, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5: tj.instance_norm(
+        x, None if use_input_stats else running_mean, None if use_input_stats else running_var, weight, bias,
+        training=use_input_stats, eps=eps))
 
 
 @entry(F + "scaled_dot_product_attention")
@@ -679,13 +741,15 @@ def _(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enabl
 
 
 @entry(F + "multi_head_attention_forward")
-def _(q, k, v, width, heads, w, in_bias, bias_k, bias_v, add_zero_attn, dropout_p, out_w, out_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
+def _(q, k, v, width, heads, w, in_bias, bias_k, bias_v, add_zero_attn, dropout_p, out_w, out_bias, training=True, key_padding_mask=None,
+      need_weights=True, attn_mask=None,
       use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None, is_causal=False, **_):
     if dropout_p and training:
         raise NotHere("random numbers differ")
     if add_zero_attn:
         raise NotHere("add_zero_attn")
-    o = {n: t for n, t in dict(in_bias=in_bias, out_bias=out_bias, bias_k=bias_k, bias_v=bias_v, padding=key_padding_mask).items() if t is not None}
+    o = {n: t for n, t in dict(in_bias=in_bias, out_bias=out_bias, bias_k=bias_k, bias_v=bias_v, padding=key_padding_mask).items()
+         if t is not None}
     if attn_mask is not None:
         mask = tj.logical_not(attn_mask) if attn_mask.dtype == "bool" else attn_mask
         o["mask"] = tj.reshape(mask, [-1, heads, *mask.shape[1:]]) if mask.rank == 3 and q.rank == 3 else mask
@@ -712,10 +776,14 @@ loss("huber_loss", delta=1.0)
 loss("kl_div", log_target=False)
 loss("poisson_nll_loss", log_input=True, full=False, eps=1e-8)
 loss("hinge_embedding_loss", margin=1.0)
-entry(F + "gaussian_nll_loss")(lambda x, t, var, full=False, eps=1e-6, reduction="mean": tj.gaussian_nll_loss(x, t, var, full, eps, "TJ_LOSS_" + reduction.upper()))
-entry(F + "margin_ranking_loss")(lambda a, b, t, margin=0.0, reduction="mean", **k: tj.margin_ranking_loss(a, b, t, margin, "TJ_LOSS_" + reduction.upper()))
-entry(F + "cosine_embedding_loss")(lambda a, b, t, margin=0.0, reduction="mean", **k: tj.cosine_embedding_loss(a, b, t, margin, "TJ_LOSS_" + reduction.upper()))
-entry(F + "triplet_margin_loss")(lambda a, b, n, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean", **k: tj.triplet_margin_loss(a, b, n, margin, p, swap, "TJ_LOSS_" + reduction.upper()))
+entry(F + "gaussian_nll_loss")(lambda x, t, var, full=False, eps=1e-6, reduction="mean": tj.gaussian_nll_loss(x, t, var, full, eps,
+        "TJ_LOSS_" + reduction.upper()))
+entry(F + "margin_ranking_loss")(lambda a, b, t, margin=0.0, reduction="mean", **k: tj.margin_ranking_loss(a, b, t, margin,
+        "TJ_LOSS_" + reduction.upper()))
+entry(F + "cosine_embedding_loss")(lambda a, b, t, margin=0.0, reduction="mean", **k: tj.cosine_embedding_loss(a, b, t, margin,
+        "TJ_LOSS_" + reduction.upper()))
+entry(F + "triplet_margin_loss")(lambda a, b, n, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean", **k: tj.triplet_margin_loss(a,
+        b, n, margin, p, swap, "TJ_LOSS_" + reduction.upper()))
 
 
 def opts(reduction="mean", weight=None, pos_weight=None, ignore_index=None, label_smoothing=0.0, **_):
@@ -732,7 +800,8 @@ def opts(reduction="mean", weight=None, pos_weight=None, ignore_index=None, labe
 for _n in "binary_cross_entropy binary_cross_entropy_with_logits multilabel_soft_margin_loss".split():
     entry(F + _n)(lambda x, t, f=_n, **k: getattr(tj, f)(x, t, **opts(**k)))
 entry(F + "nll_loss")(lambda x, t, **k: tj.nll_loss(x, t, **opts(**({"ignore_index": -100} | k))))
-entry(F + "cross_entropy")(lambda x, t, **k: tj.cross_entropy_loss(x, t, **opts(**({n: v for n, v in k.items() if n != "ignore_index"} if is_float(t) else {"ignore_index": -100} | k))))
+entry(F + "cross_entropy")(lambda x, t, **k: tj.cross_entropy_loss(x, t, **opts(**({n: v for n, v in k.items() if n != "ignore_index"}
+                                                                                   if is_float(t) else {"ignore_index": -100} | k))))
 entry(F + "multi_margin_loss")(lambda x, t, p=1, margin=1.0, **k: tj.multi_margin_loss(x, t, p, margin, **opts(**k)))
 
 
@@ -745,7 +814,8 @@ entry(F + "channel_shuffle")(lambda x, groups: tj.channel_shuffle(x, groups))
 
 @entry(F + "unfold")
 def _(x, kernel_size, dilation=1, padding=0, stride=1):
-    return tj.im2col(x, same_list(kernel_size, 2), stride=same_list(stride, 2), padding=same_list(padding, 2), dilation=same_list(dilation, 2))
+    return tj.im2col(x, same_list(kernel_size, 2), stride=same_list(stride, 2), padding=same_list(padding, 2),
+                     dilation=same_list(dilation, 2))
 
 
 for _k in (1, 2, 3):
@@ -757,7 +827,8 @@ for _k in (1, 2, 3):
 
 
 @entry(F + "embedding_bag")
-def _(w, index, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None):
+def _(w, index, offsets=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False, per_sample_weights=None,
+      include_last_offset=False, padding_idx=None):
     if max_norm is not None or include_last_offset:
         raise NotHere("max_norm")
     o = dict(mode="TJ_BAG_" + mode.upper())
@@ -773,7 +844,8 @@ entry("native_dropout_backward")(lambda g, mask, scale: tj.mul(g, tj.mul(cast(ma
 entry("item")(lambda x: tj.item(x) if is_float(x) else bool(tj.item_i(x)) if x.dtype == "bool" else tj.item_i(x))
 
 # ---- pictures ----
-MODE = {"nearest": "TJ_SAMPLE_NEAREST", "nearest-exact": "TJ_SAMPLE_NEAREST_EXACT", "linear": "TJ_SAMPLE_LINEAR", "bilinear": "TJ_SAMPLE_LINEAR", "trilinear": "TJ_SAMPLE_LINEAR", "bicubic": "TJ_SAMPLE_CUBIC", "area": "TJ_SAMPLE_AREA"}
+MODE = {"nearest": "TJ_SAMPLE_NEAREST", "nearest-exact": "TJ_SAMPLE_NEAREST_EXACT", "linear": "TJ_SAMPLE_LINEAR",
+        "bilinear": "TJ_SAMPLE_LINEAR", "trilinear": "TJ_SAMPLE_LINEAR", "bicubic": "TJ_SAMPLE_CUBIC", "area": "TJ_SAMPLE_AREA"}
 
 
 def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
@@ -800,7 +872,8 @@ def _(x, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     return tj.grid_sample(x, grid, mode=MODE[mode], padding=padding, align_corners=bool(align_corners))
 
 
-entry(F + "ctc_loss")(lambda x, t, il, tl, blank=0, reduction="mean", zero_infinity=False: tj.ctc_loss(x, t, as_lengths(il), as_lengths(tl), blank, zero_infinity, "TJ_LOSS_" + reduction.upper()))
+entry(F + "ctc_loss")(lambda x, t, il, tl, blank=0, reduction="mean", zero_infinity=False: tj.ctc_loss(x, t, as_lengths(il), as_lengths(tl),
+        blank, zero_infinity, "TJ_LOSS_" + reduction.upper()))
 
 
 def as_lengths(v):
@@ -820,8 +893,10 @@ window("kaiser", beta=12.0)
 window("gaussian", std=1.0)
 window("exponential", tau=1.0)
 entry("signal.windows.hamming")(lambda n, sym=True, dtype=None, **k: tj.hamming_window(dtype or "f32", n, not sym, 0.54, 0.46))
-entry("signal.windows.general_hamming")(lambda n, alpha=0.54, sym=True, dtype=None, **k: tj.hamming_window(dtype or "f32", n, not sym, alpha, 1 - alpha))
-entry("signal.windows.general_cosine")(lambda n, a, sym=True, dtype=None, **k: tj.general_cosine_window(dtype or "f32", n, not sym, tj.doubles(a), len(a)))
+entry("signal.windows.general_hamming")(lambda n, alpha=0.54, sym=True, dtype=None, **k: tj.hamming_window(dtype or "f32", n, not sym,
+        alpha, 1 - alpha))
+entry("signal.windows.general_cosine")(lambda n, a, sym=True, dtype=None, **k: tj.general_cosine_window(dtype or "f32", n, not sym,
+        tj.doubles(a), len(a)))
 
 # ---- random numbers: only shapes and dtypes are compared ----
 RANDOM = set()
@@ -846,11 +921,14 @@ random("randn_like")(lambda x, dtype=None, **k: tj.randn_like(cast(x, dtype)))
 random("randn")(lambda *a, dtype=None, **k: tj.normal(dtype or "f32", shape_args(a)))
 random("randint")(lambda *a, dtype=None, **k: tj.randint(dtype or "i64", list(a[-1]), 0 if len(a) == 2 else a[0], a[-2]))
 random("randint_like")(lambda x, *a, dtype=None, **k: tj.randint(dtype or x.dtype, x.shape, 0 if len(a) == 1 else a[0], a[-1]))
-random("normal")(lambda mean, std=1.0, generator=None, **k: tj.random_normal(mean.dtype if is_tensor(mean) else std.dtype, (tj.add(mean, std) if is_tensor(std) else mean).shape, mean, std))
+random("normal")(lambda mean, std=1.0, generator=None, **k: tj.random_normal(mean.dtype if is_tensor(mean) else std.dtype,
+                                                                             (tj.add(mean, std) if is_tensor(std) else mean).shape, mean,
+                                                                             std))
 random("normal.number_mean")(lambda mean, std, generator=None, **k: tj.random_normal(std.dtype, std.shape, mean, std))
 for _n in ("dropout", "dropout2d", "dropout3d", "alpha_dropout"):
     random(F + _n)(lambda x, p=0.5, training=True, inplace=False, f=_n: getattr(tj, f)(x, p, training))
-random(F + "feature_alpha_dropout.with_train", F + "feature_alpha_dropout.without_train")(lambda x, p=0.5, training=False, inplace=False: tj.feature_alpha_dropout(x, p, training))
+random(F + "feature_alpha_dropout.with_train",
+       F + "feature_alpha_dropout.without_train")(lambda x, p=0.5, training=False, inplace=False: tj.feature_alpha_dropout(x, p, training))
 random("empty_like")(created(0))
 random("empty")(created(0))
 random("new_empty")(lambda x, shape, dtype=None, **k: tj.full(dtype or x.dtype, shape, 0))

@@ -3,10 +3,11 @@
 
     python opinfo.py [-v] [-m eager,verify,direct,dynamic] [-l] [-n N] [REGEX]       REGEX: of the names of entries
 
-Every sample of every dtype that both have runs op by op, and in one more way in turn: as a compiled function in verify and in direct mode, with sizes that
-are arguments of the code, and with operands that lie in memory with gaps or backwards, op by op and compiled. A result agrees if it has PyTorch's shape and dtype, and is as near to
-PyTorch's result as that library's own tests ask, or nearer to the result of f64. mapping.py says how an entry is called; documented.txt lists the
-differences that docs/OPS.md or docs/NUMERICS.md names. -l lists how often each of these occurs, and the entries that are not mapped. -n: at most N samples of a dtype."""
+Every sample of every dtype that both have runs op by op, and in one more way in turn: as a compiled function in verify and in direct
+mode, with sizes that are arguments of the code, and with operands that lie in memory with gaps or backwards, op by op and compiled. A
+result agrees if it has PyTorch's shape and dtype, and is as near to PyTorch's result as that library's own tests ask, or nearer to the
+result of f64. mapping.py says how an entry is called; documented.txt lists the differences that docs/OPS.md or docs/NUMERICS.md names.
+-l lists how often each of these occurs, and the entries that are not mapped. -n: at most N samples of a dtype."""
 import argparse
 import collections
 import fnmatch
@@ -24,7 +25,8 @@ import tj
 from mapping import MAP, RANDOM, REFERENCE, NotHere
 
 warnings.filterwarnings("ignore")
-TORCH = dict(bool=torch.bool, u8=torch.uint8, i8=torch.int8, i16=torch.int16, i32=torch.int32, i64=torch.int64, f16=torch.float16, bf16=torch.bfloat16,
+TORCH = dict(bool=torch.bool, u8=torch.uint8, i8=torch.int8, i16=torch.int16, i32=torch.int32, i64=torch.int64, f16=torch.float16,
+             bf16=torch.bfloat16,
              f32=torch.float32, f64=torch.float64)
 OURS = {v: k for k, v in TORCH.items()}
 TOLERANCE = {torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5), torch.float64: (1e-7, 1e-7)}
@@ -45,7 +47,8 @@ def lay_out(t, odd):
         for i in back:
             first += strides[i] * max(t.shape[i] - 1, 0)
             strides[i] = -strides[i]
-        return tj.tensor(OURS[t.dtype], t.shape, view.data_ptr() + first * t.element_size() if t.numel() else wide.data_ptr() or t.data_ptr(), strides), wide
+        return tj.tensor(OURS[t.dtype], t.shape, view.data_ptr() + first * t.element_size() if t.numel()
+                         else wide.data_ptr() or t.data_ptr(), strides), wide
     t = t.contiguous()
     return tj.tensor(OURS[t.dtype], t.shape, t.data_ptr()), t
 
@@ -89,7 +92,8 @@ def ours(name, f, sample, mode, nout, keep):
 
     if mode in ("eager", "odd"):
         return [to_torch(y) for y in body(*given)]
-    c = tj.compile(body, len(given), nout, mode=tj.DIRECT if mode == "direct" else tj.VERIFY, dynamic=tj.ON if mode == "dynamic" else tj.AUTO, name="sample")
+    c = tj.compile(body, len(given), nout, mode=tj.DIRECT if mode == "direct" else tj.VERIFY,
+                   dynamic=tj.ON if mode == "dynamic" else tj.AUTO, name="sample")
     try:
         for _ in range(1 if mode == "dynamic" else 2):
             y = [to_torch(t) for t in c(*given)]
@@ -103,7 +107,9 @@ def ours(name, f, sample, mode, nout, keep):
 def exact(op, sample):
     """PyTorch's results in f64, or None."""
     def wide(x):
-        return x.double() if isinstance(x, torch.Tensor) and x.dtype.is_floating_point else torch.float64 if x in (torch.float16, torch.bfloat16, torch.float32) else x
+        if isinstance(x, torch.Tensor) and x.dtype.is_floating_point:
+            return x.double()
+        return torch.float64 if x in (torch.float16, torch.bfloat16, torch.float32) else x
     try:
         s = sample.transform(wide)
         return tree_flatten(op(s.input, *s.args, **s.kwargs))[0]
@@ -115,7 +121,9 @@ def differs(name, got, want, best):
     """What is different, or None. best(): the same in f64."""
     if not isinstance(want, torch.Tensor):
         got = got.item() if isinstance(got, torch.Tensor) else got
-        return None if got == want or (got != got and want != want) or (isinstance(want, float) and abs(got - want) <= 1e-6 * abs(want) + 1e-9) else f"{got} is not {want}"
+        if got == want or (got != got and want != want) or (isinstance(want, float) and abs(got - want) <= 1e-6 * abs(want) + 1e-9):
+            return None
+        return f"{got} is not {want}"
     if not isinstance(got, torch.Tensor):
         got = torch.tensor(got)
     if tuple(got.shape) != tuple(want.shape):
@@ -158,12 +166,14 @@ class Run:
     def __init__(self, modes, most, verbose):
         self.modes, self.most, self.verbose = modes, most, verbose
         self.samples, self.failed, self.documented, self.absent, self.turn = 0, 0, 0, 0, 0
-        self.rules = [line.split(None, 3) for line in open(os.path.join(os.path.dirname(__file__), "documented.txt")) if line.strip() and line[0] != "#"]
+        self.rules = [line.split(None, 3) for line in open(os.path.join(os.path.dirname(__file__), "documented.txt"))
+                      if line.strip() and line[0] != "#"]
         self.used = collections.Counter()
 
     def rule(self, name, dtype, text):
         for i, (entry, types, part, _) in enumerate(self.rules):
-            if fnmatch.fnmatch(name, entry) and (types == "*" or dtype in types.split(",")) and (part == "*" or part.replace("_", " ") in text):
+            if fnmatch.fnmatch(name, entry) and (types == "*" or dtype in types.split(",")) and (part == "*" or part.replace("_",
+                    " ") in text):
                 self.used[i] += 1
                 return True
         return False
@@ -266,7 +276,8 @@ def main():
         print("in part:", *part, sep="\n    ")
         print("not mapped:", *missing, sep="\n    ")
     print(f"{len(entries)} entries: {len(agree)} agree, {len(part)} in part, {len(differ)} differ, {len(missing)} are not mapped; "
-          f"{run.samples} samples, {run.documented} differ as documented, {run.absent} ask for options that are not there, {time.time() - start:.0f} s")
+          f"{run.samples} samples, {run.documented} differ as documented, {run.absent} ask for options that are not there, "
+          f"{time.time() - start:.0f} s")
     print(f"{run.samples - run.failed - run.absent} passed, {run.failed} failed, {run.absent} skipped")
     return 1 if run.failed else 0
 

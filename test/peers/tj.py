@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""libtj from Python, for tests that compare it with other libraries. Reads the declarations of include/tj.h, so it has every function of it.
+"""libtj from Python, for tests that compare it with other libraries. Reads the declarations of include/tj.h, so it has every function of
+it.
 
     import tj
     c = tj.Context()
@@ -56,7 +57,8 @@ def declarations():
     return re.sub(r"^#.*$", "", text, flags=re.M)
 
 
-SCALARS = {"int": C.c_int, "int64_t": C.c_int64, "uint64_t": C.c_uint64, "size_t": C.c_size_t, "bool": C.c_bool, "double": C.c_double, "float": C.c_float,
+SCALARS = {"int": C.c_int, "int64_t": C.c_int64, "uint64_t": C.c_uint64, "size_t": C.c_size_t, "bool": C.c_bool, "double": C.c_double,
+           "float": C.c_float,
            "tj_status": C.c_int, "tj_device": C.c_int, "tj_dtype": C.c_int, "void": None, "tj_dims": C.c_void_p, "tj_list": C.c_void_p}
 TEXT = declarations()
 CONSTANTS = {}
@@ -97,7 +99,9 @@ def number(v):
     if isinstance(v, bool):
         return call("full", "bool", (), int(v)).handle
     if isinstance(v, int):
-        return lib.tj_i_at(SITE, v) if abs(v) <= 1 << 51 else lib.tj_constant_at(SITE, lib.tj_ctx_current(), DTYPES.index("i64"), dims(()), C.byref(C.c_int64(v)))
+        if abs(v) <= 1 << 51:
+            return lib.tj_i_at(SITE, v)
+        return lib.tj_constant_at(SITE, lib.tj_ctx_current(), DTYPES.index("i64"), dims(()), C.byref(C.c_int64(v)))
     return lib.tj_f(float(v))
 
 
@@ -151,10 +155,12 @@ for _result, _name, _args in re.findall(r"TJ_API ((?:const )?\w+ \**)(tj_\w+)\((
     _function = getattr(lib, _name, None)
     if _function is None or "..." in _args:
         continue
-    _list = [] if _args.strip() in ("", "void") else [re.match(r"(.*?)(\w+)(\[\])?$", a.strip()).groups() for a in re.split(r",(?![^(]*\))", _args) if "(" not in a]
+    _list = [] if _args.strip() in ("", "void") else [re.match(r"(.*?)(\w+)(\[\])?$", a.strip()).groups()
+                                                      for a in re.split(r",(?![^(]*\))", _args) if "(" not in a]
     _function.restype = C.c_void_p if "*" in _result else c_type(_result)
     if "(" not in _args:
-        _function.argtypes = [c_type(k) if "*" not in k else C.c_char_p if k.replace(" ", "") == "constchar*" else C.c_void_p for k, _, _ in _list]
+        _function.argtypes = [c_type(k) if "*" not in k else C.c_char_p if k.replace(" ", "") == "constchar*" else C.c_void_p
+                              for k, _, _ in _list]
     FUNCTIONS[re.sub(r"_at$", "", _name[3:])] = (_function, [(k.replace(" ", ""), n) for k, n, _ in _list], _result.replace(" ", ""))
 
 
@@ -273,7 +279,8 @@ class compile:
         self.body, self.nin, self.nout, self.raised = body, nin, nout, None
         self.callback = BODY(self.run)
         kept = []
-        self.f = lib.tj_compile_at(SITE, lib.tj_ctx_current(), C.cast(self.callback, C.c_void_p), None, options("tj_compile_opts", dict(opts, nin=nin, nout=nout), kept))
+        self.f = lib.tj_compile_at(SITE, lib.tj_ctx_current(), C.cast(self.callback, C.c_void_p), None,
+                                   options("tj_compile_opts", dict(opts, nin=nin, nout=nout), kept))
         if not self.f:
             done(1)
 

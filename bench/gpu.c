@@ -94,7 +94,8 @@ static void put(const gpu_case *g, const result *r, bool json)
 	const double rate = g->flops ? r->flops / r->us / 1e6 : r->bytes / r->us / 1e3, of_copy = r->copy_us / r->us, more = r->moved / r->bytes;
 	const char *unit = g->flops ? "TF/s" : "GB/s";
 	if (json) {
-		printf("{\"peer\": \"tjit\", \"case\": \"gpu_%s\", \"us\": %.3f, \"first_ms\": %.1f, \"%s\": %.1f, \"bytes\": %.0f, \"moved_bytes\": %.0f",
+		printf("{\"peer\": \"tjit\", \"case\": \"gpu_%s\", \"us\": %.3f, \"first_ms\": %.1f, \"%s\": %.1f, \"bytes\": %.0f, "
+		       "\"moved_bytes\": %.0f",
 		       g->name, r->us, r->first_ms, unit, rate, r->bytes, r->moved);
 		if (!g->flops) printf(", \"copy_us\": %.3f, \"of_copy\": %.3f, \"moved_of_copy\": %.3f", r->copy_us, of_copy, of_copy * more);
 		if (r->singly_us > 0)

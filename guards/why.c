@@ -17,7 +17,8 @@ static const struct { const char *name, *hint;
 	[GD_SCALARS] = { "scalars", "give as many scalars of the same kinds in the same order on every call" },
 	[GD_SCALAR] = { "scalar", "integer scalars are part of the key; pass it as a float scalar (TJ_F) or a 0-d tensor" },
 	[GD_CONTENT] = { "constant",
-	                 "the content of a tj_constant() or a .freeze variable may be folded; use tj_from_data() or .state for data that changes" },
+	                 "the content of a tj_constant() or a .freeze variable may be folded; "
+	                 "use tj_from_data() or .state for data that changes" },
 	[GD_SETTINGS] = { "settings", "set them once, before the first call; the traces of both settings are kept" },
 	[GD_OP] = { "op", "the body took another branch; make the choice with tj_where(), or accept a trace for each branch" },
 	[GD_NUMERICS] = { "numerics",

@@ -114,7 +114,8 @@ static const kase cases[] = {
 	{ "sum_column", "fdhb", 0, 0, false, SUM("4096", "0", "4096", "4096") },
 	{ "sum_column_few", "fd", 0, 0, false, SUM("64", "0", "65536", "64") },
 	{ "max_column_few", "fdi", 0, 0, false,
-	  "%0 = input $[65536,64] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=0\n%2 = get $[64] %1 i=0\n%3 = get i64[64] %1 i=1\nret %2 %3\n" },
+	  "%0 = input $[65536,64] slot=0\n%1 = max_with_indices %0 keepdim=0 axis=0\n%2 = get $[64] %1 i=0\n%3 = get i64[64] %1 i=1\n"
+	  "ret %2 %3\n" },
 	{ "sum_column_sizes", "fd", 0, 0, true, SUM("64", "0", "65536", "64") },
 	{ "softmax_column", "fdb", 0, 0, false, COLUMN("softmax", "300", "4000") },
 	{ "argmin_column", "fi", 0, 0, false, "%0 = input $[1000,512] slot=0\n%1 = argmin i64[512] %0 keepdim=0 axis=0\nret %1\n" },
@@ -653,7 +654,8 @@ static void run_all_written(const struct written *k)
 
 /* ---- bugs that the rules must find ---- */
 #define KERNEL(body) \
-	"struct arguments { float *a, *b; };\nextern \"C\" __global__ void __launch_bounds__(256) k(const __grid_constant__ arguments s) {\nfloat *a = s.a, *b = s.b;\n" body \
+	"struct arguments { float *a, *b; };\nextern \"C\" __global__ void __launch_bounds__(256) k(const __grid_constant__ arguments s) {\n" \
+	"float *a = s.a, *b = s.b;\n" body \
 	"\n}\n"
 #define ASKS .name = "k", .words = 2, .threads = 256, .most = 1
 typedef struct bug { const char *rule, *text; wanted w; int wide; } bug;

@@ -37,8 +37,8 @@ rungs= broken= gpu=$(nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks
 
 write_report() {
 	{
-		printf '{"date": "%s", "fake": %s, "broken": "%s",\n "gpu": "%s", "cuda_path": "%s",\n "rungs": [%s],\n "bench": [\n' "$(date -u +%FT%TZ)" \
-			"$([ -n "$fake" ] && echo true || echo false)" "$broken" "$gpu" "${TJ_CUDA_PATH:-}" "$rungs"
+		printf '{"date": "%s", "fake": %s, "broken": "%s",\n "gpu": "%s", "cuda_path": "%s",\n "rungs": [%s],\n "bench": [\n' \
+			"$(date -u +%FT%TZ)" "$([ -n "$fake" ] && echo true || echo false)" "$broken" "$gpu" "${TJ_CUDA_PATH:-}" "$rungs"
 		grep '^{.*}$' "$dir/bench.log" 2>"$dir/none" | sed '$!s/$/,/; s/^/  /'
 		printf ' ]}\n'
 	} >"$report"

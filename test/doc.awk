@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Makes C of the examples of include/tj.h:  awk -f test/doc.awk include/tj.h >doc.inc
-# An example is the comment of a macro, "tj_sqrt([4., 9.]) = [2., 3.]": a call, and its results. It stands behind the macro, or below it in lines of
-# its own. The call is C, but for tensors in brackets. "&i" receives a further result, `out` all of them. Each function from the list of ops on must
-# have one, or "no example: why".
+# An example is the comment of a macro, "tj_sqrt([4., 9.]) = [2., 3.]": a call, and its results. It stands behind the macro, or below it in
+# lines of its own. The call is C, but for tensors in brackets. "&i" receives a further result, `out` all of them. Each function from the
+# list of ops on must have one, or "no example: why".
 
 # The first place in s, from i on, where a tensor begins: "[" or "f16[", but not the "[" of a C array. 0: none.
 function tensor_at(s, i,    j) {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs the examples NAME (default: all with a .out file) and compares their output with test/examples/NAME.out:  test/examples.sh [-w] folder [NAME...]
+# Runs the examples NAME (default: all with a .out file) and compares their output with test/examples/NAME.out:
+#   test/examples.sh [-w] folder [NAME...]
 set -u
 write=
 [ "$1" = -w ] && write=1 && shift
@@ -12,7 +13,8 @@ for name in "$@"; do
 	want=test/examples/$name.out
 	got=$("$folder/$name" 2>&1)
 	rc=$?
-	got=$(printf '%s\n' "$got" | sed '/^time: /d; s/@cuda:0//g') # times differ; with TJ_DEVICE=cuda:0 the shapes name it; nothing else may differ
+	# Times differ, and with TJ_DEVICE=cuda:0 the shapes name it; nothing else may.
+	got=$(printf '%s\n' "$got" | sed '/^time: /d; s/@cuda:0//g')
 	[ -n "$write" ] && printf '%s\n' "$got" >"$want"
 	if [ $rc -eq 0 ] && [ "$got" = "$(cat "$want")" ]; then
 		passed=$((passed + 1))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Compiles include/tj.h as strict users do: test/use.c, and a call of every function through its macro, as each C since C11 and each C++ since
-# C++11, with gcc and clang. A warning is a failure. Also: the major version is that of the soname.   test/header.sh [folder]
+# Compiles include/tj.h as strict users do: test/use.c, and a call of every function through its macro, as each C since C11 and each C++
+# since C++11, with gcc and clang. A warning is a failure. Also: the major version is that of the soname.   test/header.sh [folder]
 set -u
 folder=${1:-build}/header
 rm -rf "$folder"
@@ -16,8 +16,8 @@ verdict() { # name, text ("" passes)
 	fi
 }
 
-# For each "TJ_API result name_at(const char *site, parameters);" a function that passes its parameters to the macro. Those with "..." are in
-# use.c. In C++ a function pointer is a parameter like any other.
+# For each "TJ_API result name_at(const char *site, parameters);" a function that passes its parameters to the macro. Those with "..." are
+# in use.c. In C++ a function pointer is a parameter like any other.
 awk '
 	/^TJ_API / { inside = 1; text = "" }
 	inside {
@@ -46,10 +46,12 @@ awk '
 			sub(/.*[ *]/, "", arg)
 			args = args (i > 1 ? ", " : "") arg
 		}
-		printf "%suse_%s(%s);\n%suse_%s(%s) { %s%s(%s); }\n", result, name, list, result, name, list, result ~ /^void $/ ? "" : "return ", name, args
+		printf "%suse_%s(%s);\n", result, name, list
+		printf "%suse_%s(%s) { %s%s(%s); }\n", result, name, list, result ~ /^void $/ ? "" : "return ", name, args
 	}' include/tj.h >"$folder/calls.inc"
 sed -n 's/^.*{ \(return \)*\(tj_[a-z0-9_]*\)(.*/\2/p' "$folder/calls.inc" | sort >"$folder/called"
-sed -e :a -e '/\\$/N; s/ *\\\n[ \t]*/ /; ta' include/tj.h | sed -n 's/^#define \(tj_[a-z0-9_]*\)(.*) \1_at(TJ_SITE.*/\1/p' | grep -vx tj_fail | sort >"$folder/macros"
+sed -e :a -e '/\\$/N; s/ *\\\n[ \t]*/ /; ta' include/tj.h |
+	sed -n 's/^#define \(tj_[a-z0-9_]*\)(.*) \1_at(TJ_SITE.*/\1/p' | grep -vx tj_fail | sort >"$folder/macros"
 verdict 'each macro has a prototype, which is called' "$(diff "$folder/macros" "$folder/called")"
 {
 	echo '#include <tj.h>'
@@ -74,6 +76,7 @@ for compiler in gcc clang; do
 	done
 done
 major=$(sed -n 's/^#define TJ_VERSION_MAJOR //p' include/tj.h)
-verdict 'the soname has the major version' "$(grep -q "soname,libtj\.so\.$major " Makefile || echo "the Makefile names another than libtj.so.$major")"
+named=$(sed -n 's/.*-soname,\([^ ]*\) .*/\1/p' Makefile)
+verdict 'the soname has the major version' "$([ "$named" = libtj.so.$major ] || echo "the Makefile names $named, not libtj.so.$major")"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

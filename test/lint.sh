@@ -24,10 +24,12 @@ rule 'runtime/ includes nothing above it' "$(up runtime ir guards lower jit code
 rule 'ir/ includes only runtime/' "$(up ir guards lower jit codegen_llvm codegen_cuda)"
 rule 'guards/ never includes lower/' "$(up guards lower jit codegen_llvm codegen_cuda)"
 rule 'lower/ includes only ir/ and runtime/' "$(up lower guards jit codegen_llvm codegen_cuda)"
-rule 'code generators do not include jit/ or each other' "$(up codegen_llvm jit guards codegen_cuda)$(up codegen_cuda jit guards codegen_llvm)"
+rule 'code generators do not include jit/ or each other' \
+	"$(up codegen_llvm jit guards codegen_cuda)$(up codegen_cuda jit guards codegen_llvm)"
 headers() { # headers that include each other in a circle
-	for h in runtime/*.h guards/*.h ir/*.h lower/*.h jit/*.h codegen_llvm/*.h codegen_cuda/*.h; do sed -n "s|^#include \"\(.*\.h\)\".*|$h \1|p" "$h"; done |
-		tsort 2>&1 >/dev/null | sed -n 's/^tsort: \(.*\.h\)$/\1/p'
+	for h in runtime/*.h guards/*.h ir/*.h lower/*.h jit/*.h codegen_llvm/*.h codegen_cuda/*.h; do
+		sed -n "s|^#include \"\(.*\.h\)\".*|$h \1|p" "$h"
+	done | tsort 2>&1 >/dev/null | sed -n 's/^tsort: \(.*\.h\)$/\1/p'
 }
 rule 'a header includes only headers below it' "$(headers)"
 same_name() { # .c files that share a name, but those that treat one subject at two stages; the code generators have the same parts
@@ -35,14 +37,17 @@ same_name() { # .c files that share a name, but those that treat one subject at 
 		grep -vxE 'bundle\.c|grad\.c|inner\.c|plan\.c|point\.c|reduce\.c|region\.c|sized\.c'
 }
 rule 'a file has a name of its own (docs/ARCHITECTURE.md)' "$(same_name)"
-rule 'functions/ is made of functions of <tj.h>' "$(grep -nE '#include "' functions/*.[ch] | grep -v '"functions/functions.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' functions/*.[ch])"
+rule 'functions/ is made of functions of <tj.h>' \
+	"$(grep -nE '#include "' functions/*.[ch] | grep -v '"functions/functions.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' functions/*.[ch])"
 rule 'examples use only <tj.h>' "$(grep -nE '#include "' examples/*.c 2>/dev/null)"
-rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' runtime guards ir lower jit functions codegen_llvm codegen_cuda 2>/dev/null)"
+folders='runtime guards ir lower jit functions codegen_llvm codegen_cuda' # of the library
+rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' $folders)"
 
 rule 'tj.h and docs/OPS.md follow ir/ops.def (make gen)' "$("$1" -c include/tj.h docs/OPS.md 2>&1)"
-rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' runtime guards ir lower jit functions codegen_llvm codegen_cuda examples test/unit test/fake 2>/dev/null | head -5)"
+rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' $folders examples test/unit test/fake | head -5)"
 rule 'the library prints to stdout nowhere and never exits' \
-	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' runtime guards ir lower jit functions codegen_llvm codegen_cuda 2>/dev/null | grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"
+	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' $folders |
+		grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"
 rule 'locks are taken by rt_lock(), which a fork waits for' \
 	"$(grep -nE 'pthread_mutex_(un)?lock\(' jit/*.c guards/*.c ir/*.c lower/*.c runtime/*.c | head -5)"
 rule 'no files of runtime/, guards/, lower/ or jit/ call each other in a circle' \
@@ -52,10 +57,12 @@ circle() { # folder, how many of its files may call each other in a circle
 	[ "$n" -le "$2" ] || echo "$1: $n files, $2 were known"
 }
 build=$1
-rule 'in ir/ and the code generators no more files call each other in a circle than are known' "$(circle ir 14)$(circle codegen_llvm 8)$(circle codegen_cuda 0)"
+rule 'in ir/ and the code generators no more files call each other in a circle than are known' \
+	"$(circle ir 14)$(circle codegen_llvm 8)$(circle codegen_cuda 0)"
 rule 'prototypes stand under the name of the file that has them' "$(test/prototypes.sh)"
 rule 'mutable globals are those of test/globals.txt' \
-	"$(test/globals.sh "$(dirname "$1")" | diff - test/globals.txt | sed -n 's/^< *\([^ ]* [^ ]*\).*/new: \1/p; s/^> *\([^ ]* [^ ]*\).*/gone: \1/p' | sort -k2 | uniq -u -f1)"
+	"$(test/globals.sh "$(dirname "$1")" | diff - test/globals.txt |
+		sed -n 's/^< *\([^ ]* [^ ]*\).*/new: \1/p; s/^> *\([^ ]* [^ ]*\).*/gone: \1/p' | sort -k2 | uniq -u -f1)"
 stale() {
 	for p in test/mutants/*.patch; do patch -p1 -s -f -F0 --dry-run <"$p" >/dev/null 2>&1 || echo "$p"; done
 }
@@ -66,6 +73,11 @@ uncalled() { # functions of functions/ that no random program calls; two do not 
 }
 rule 'random programs call every function of functions/ (test/fuzz_calls.c)' "$(uncalled)"
 rule 'names of files have no odd characters' "$(git ls-files 2>/dev/null | grep -vE '^[A-Za-z0-9._/+-]+$')"
+wide() { # lines above 140 columns; a patch and an expected output are as what they are made from, a .txt is a table of data
+	git ls-files 2>/dev/null | grep -vE '\.(svg|patch|out|txt)$' | tr '\n' '\0' |
+		xargs -0 -r awk 'length > 140 { print FILENAME ":" FNR ": " length }'
+}
+rule 'lines of code and pages are within 140 columns' "$(wide)"
 rule 'every patch of test/mutants applies' "$(stale)"
 uncited() { # rules of test/peers/documented.txt whose sentence does not stand in the document that they name
 	sed -n '/^#/!s/.* \([A-Z]*\.md\|tj\.h\) "\([^"]*\)".*/\1 \2/p' test/peers/documented.txt | sort -u | while read -r file text; do
@@ -76,7 +88,8 @@ uncited() { # rules of test/peers/documented.txt whose sentence does not stand i
 }
 rule 'test/peers/documented.txt cites sentences of the documents' "$(uncited)"
 there() { # names in the list "Not there" of docs/OPS.md that tj.h has, but those behind "Instead:"
-	sed -n '/^\*\*Not there/,/^<!--/p' docs/OPS.md | tr '\n' ' ' | sed 's/ - \*\*/\n/g' | sed '1d; s/ Instead: .*//' | grep -o '`[a-z0-9_]*`' | tr -d '`' | while read -r name; do
+	sed -n '/^\*\*Not there/,/^<!--/p' docs/OPS.md | tr '\n' ' ' | sed 's/ - \*\*/\n/g' | sed '1d; s/ Instead: .*//' |
+		grep -o '`[a-z0-9_]*`' | tr -d '`' | while read -r name; do
 		grep -q "^#define tj_$name(" include/tj.h && echo "tj_$name() is there"
 	done
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Builds a tree that runs without installing anything: programs, libraries without their symbols, and the tests for a GPU:  test/pack.sh build folder
+# Builds a tree that runs without installing anything: programs, libraries without their symbols, and the tests for a GPU:
+#   test/pack.sh build folder
 set -eu
 cd "$(dirname "$0")/.."
 build=$1 to=$2

@@ -3,8 +3,8 @@
 # Prints the programs of these tiers of test/suite, each as a line `name command`:  BUILD=build test/suite.sh tier...
 set -u
 B=${BUILD:-build}
-# Programs of more than 8 s on a quiet core. `make test` runs them once: with sanitizers, or plain where these would check little but numbers;
-# `make check` if they are asked for. test_codegen runs in both ways: with sanitizers it compiles one width of each kernel only.
+# Programs of more than 8 s on a quiet core. `make test` runs them once: with sanitizers, or plain where these would check little but
+# numbers; `make check` if they are asked for. test_codegen runs in both ways: with sanitizers it compiles one width of each kernel only.
 slow=' test_alloc test_attention test_checkpoint test_codegen test_cuda test_epilogues test_grad test_inside test_lines test_math test_pairs test_scatter test_tiles test_turns test_vmap '
 plain=' test_attention test_math test_pairs test_vmap '
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the tests without threads look for leaks.

@@ -200,7 +200,8 @@ static const plan_case cases[] = {
 	  "%4 = get i64[70] %2 i=1\n"
 	  "%5 = sqrt f32[70] %3\n%6 = bitwise_not i64[70] %4\nret %5 %6\n" },
 	{ "values and indices of columns", 1, 0, 0,
-	  "%0 = input f64[40,9] slot=0\n%1 = min_with_indices %0 keepdim=1 axis=0\n%2 = get f64[1,9] %1 i=0\n%3 = get i64[1,9] %1 i=1\nret %3 %2\n" },
+	  "%0 = input f64[40,9] slot=0\n%1 = min_with_indices %0 keepdim=1 axis=0\n%2 = get f64[1,9] %1 i=0\n%3 = get i64[1,9] %1 i=1\n"
+	  "ret %3 %2\n" },
 	{ "values alone, then subtracted", 1, 0, 0,
 	  "%0 = input f32[9,33] slot=0 strides=1,9\n%1 = max_with_indices %0 keepdim=1 axis=1\n%2 = get f32[9,1] %1 i=0\n"
 	  "%3 = sub f32[9,33] %0 %2\nret %3\n" },
@@ -236,7 +237,8 @@ static const plan_case cases[] = {
 	  "%0 = input f32[2,6,6] slot=0\n%1 = arange i64[6] dtype=i64 start=0 stop=6 step=1\n%2 = reshape i64[6,1] %1 shape=6,1\n"
 	  "%3 = le bool[6,6] %1 %2\n%4 = const f32[] -inf\n%5 = where f32[2,6,6] %3 %0 %4\n%6 = softmax f32[2,6,6] %5 axis=2\nret %6\n" },
 	{ "random numbers", 1, 0, 0,
-	  "%0 = num i64 slot=0\n%1 = num i64 slot=1\n%2 = normal f32[5,7] %0 %1 dtype=f32 shape=5,7\n%3 = transpose f32[7,5] %2 a=0 b=1\nret %3\n" },
+	  "%0 = num i64 slot=0\n%1 = num i64 slot=1\n%2 = normal f32[5,7] %0 %1 dtype=f32 shape=5,7\n%3 = transpose f32[7,5] %2 a=0 b=1\n"
+	  "ret %3\n" },
 	{ "embedding", 1, 0, 0,
 	  "%0 = input f32[4,6] slot=0\n%1 = input i64[2,3] slot=1\n%2 = embedding f32[2,3,6] %0 %1\n%3 = neg f32[2,3,6] %2\nret %3\n" },
 	{ "gather along the first axis", 1, 0, 0,
@@ -244,7 +246,8 @@ static const plan_case cases[] = {
 	{ "cross_entropy", 2, 0, 0, "%0 = input f32[6,4] slot=0\n%1 = input i64[6] slot=1\n%2 = cross_entropy f32[] %0 %1\nret %2\n" },
 	{ "one_hot", 1, 0, 0, "%0 = input i64[6] slot=0\n%1 = one_hot i64[6,5] %0 n=5\nret %1\n" },
 	{ "scatter_add", 0, 1, 0,
-	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter_add f32[5,3] %0 %1 %2 axis=0\nret %3\n" },
+	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter_add f32[5,3] %0 %1 %2 axis=0\n"
+	  "ret %3\n" },
 	{ "the other ways to scatter", 0, 4, 0,
 	  "%0 = input f32[5,3] slot=0\n%1 = input i64[4,3] slot=1\n%2 = input f32[4,3] slot=2\n%3 = scatter f32[5,3] %0 %1 %2 axis=0\n"
 	  "%4 = scatter_prod f32[5,3] %0 %1 %2 axis=0\n"
@@ -285,7 +288,8 @@ static const plan_case cases[] = {
 	  "%0 = input f32[40] slot=0\n%1 = sort %0 axis=0 descending=0\n%2 = get f32[40] %1 i=0\n%3 = input f32[9,90] slot=1\n"
 	  "%4 = searchsorted i64[9,90] %2 %3 right=1\nret %4\n" },
 	{ "cumsum of a transposed value", 1, 1, 0,
-	  "%0 = input f32[40,30] slot=0\n%1 = exp f32[40,30] %0\n%2 = transpose f32[30,40] %1 a=0 b=1\n%3 = cumsum f32[30,40] %2 axis=1\nret %3\n" },
+	  "%0 = input f32[40,30] slot=0\n%1 = exp f32[40,30] %0\n%2 = transpose f32[30,40] %1 a=0 b=1\n%3 = cumsum f32[30,40] %2 axis=1\n"
+	  "ret %3\n" },
 	{ "matmul of doubles", 1, 0, 0,
 	  "%0 = input f64[3,5] slot=0\n%1 = input f64[7,5] slot=1\n%2 = transpose f64[5,7] %1 a=0 b=1\n%3 = matmul f64[3,7] %0 %2\nret %3\n" },
 	{ "matmul of integers", 1, 0, 0, "%0 = input i32[3,5] slot=0\n%1 = input i32[5,4] slot=1\n%2 = matmul i32[3,4] %0 %1\nret %2\n" },
@@ -303,7 +307,8 @@ static const plan_case cases[] = {
 	{ "a long variance: two shared sums", 4, 0, 0,
 	  "%0 = input f32[1,270000] slot=0\n%1 = const f32[] 1\n%2 = var f32[1] %0 %1 keepdim=0 axes=1\nret %2\n" },
 	{ "extremes of a long row at once", 2, 0, 0,
-	  "%0 = input f64[262145] slot=0\n%1 = amax f64[] %0 keepdim=0\n%2 = amin f64[] %0 keepdim=0\n%3 = prod f64[] %0 keepdim=0\nret %1 %2 %3\n" },
+	  "%0 = input f64[262145] slot=0\n%1 = amax f64[] %0 keepdim=0\n%2 = amin f64[] %0 keepdim=0\n%3 = prod f64[] %0 keepdim=0\n"
+	  "ret %1 %2 %3\n" },
 	{ "long sums of integers, and any", 2, 0, 0,
 	  "%0 = input i32[262147] slot=0\n%1 = cast i64[262147] %0 dtype=i64\n%2 = sum i64[] %1 keepdim=0\n"
 	  "%3 = cast bool[262147] %0 dtype=bool\n%4 = any bool[] %3 keepdim=0\n%5 = amin i32[] %0 keepdim=0\nret %2 %4 %5\n" },
@@ -1117,7 +1122,8 @@ static void test_code_of_targets(void **state)
 /* A product whose loop and operands are those of a test. */
 #define DOT(schedule, before, loop) \
 	"kernel k\n  schedule " schedule \
-	"\n  buf b0 f32 in\n  buf b1 f32 in\n  buf b2 f32 out\n  buf b3 f64 in\n  buf b4 i64 in\n  buf b5 bool in\n  buf b6 f32 panels elems=16\n" \
+	"\n  buf b0 f32 in\n  buf b1 f32 in\n  buf b2 f32 out\n  buf b3 f64 in\n  buf b4 i64 in\n  buf b5 bool in\n" \
+	"  buf b6 f32 panels elems=16\n" \
 	"  dim 3\n  dim 7\n  red 5\n" before "  loop\n    " loop "\n"
 #define TILE "cpu vec=tile block=7 rows=3"
 #define ROWS_OF_A "%0 = load f32 b0 [0 + 5*d0 + 1*r]\n    "

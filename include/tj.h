@@ -2645,7 +2645,8 @@ TJ_API tj_tensor *tj_multi_head_attention_at(const char *site, tj_tensor *q, tj_
 
 /* As in PyTorch. x and target have one shape, which is not broadcast; a target without axes counts for all elements. f16 and bf16 are
  * computed in f32, and the result, of x's dtype, is rounded once. Integers count as f32 in poisson_nll, margin_ranking, cosine_embedding
- * and triplet_margin, and are errors in the others. A mean over nothing is NaN. BATCHMEAN: the sum, divided by the size of axis 0. */
+ * and triplet_margin, and are errors in the others. A mean over nothing is NaN. BATCHMEAN: the sum, divided by the size of axis 0.
+ * The reduction r is the last argument of each, also of kl_div, huber, smooth_l1 and ctc, where PyTorch has another one behind it. */
 typedef enum tj_loss_reduction { TJ_LOSS_MEAN, TJ_LOSS_SUM, TJ_LOSS_NONE, TJ_LOSS_BATCHMEAN } tj_loss_reduction;
 
 /* smooth_l1: d^2 / 2 / beta, from |d| = beta on |d| - beta / 2. huber: d^2 / 2, from delta on delta * (|d| - delta / 2). kl_div: x are

@@ -79,7 +79,7 @@ enum { STARTS = 9 };
 static bool spawn(const options *o, int length, double *ms, double *mib, double *compile_ms)
 {
 	char command[4200];
-	double at, value, begin = bench_now();
+	double at = 0, value, begin = bench_now();
 	snprintf(command, sizeof command, "exec %s %d", o->start, length);
 	FILE *f = popen(command, "r");
 	bool good = f && fscanf(f, "%lf %lf %lf %lf", &at, mib, compile_ms, &value) == 4;

@@ -26,7 +26,7 @@ const char *cg_missing(void)
 #if defined(__x86_64__)
 	__builtin_cpu_init();
 	if (!__builtin_cpu_supports("avx2")) return "the CPU lacks AVX2 (x86-64-v3 is needed)";
-	if (!__builtin_cpu_supports("f16c")) return "the CPU lacks F16C (x86-64-v3 is needed)";
+	if (!rt_half_words()) return "the CPU lacks F16C (x86-64-v3 is needed)";
 	if (!__builtin_cpu_supports("fma")) return "the CPU lacks FMA (x86-64-v3 is needed)";
 	if (!__builtin_cpu_supports("bmi2")) return "the CPU lacks BMI2 (x86-64-v3 is needed)";
 	return NULL;

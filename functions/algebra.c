@@ -224,8 +224,8 @@ tj_tensor *tj_cross_at(const char *site, tj_tensor *a, tj_tensor *b, int axis)
 	if (!tj_rank(x[0]) || tj_dim(x[0], at) != 3)
 		return tj_fail(TJ_ERR_SHAPE, "cross", "vectors of 3 numbers", "axis %d has %lld elements, not 3", at,
 		               (long long)(tj_rank(x[0]) ? tj_dim(x[0], at) : 0));
-	tj_tensor *first = tj_mul(tj_roll(x[0], at, -1), tj_roll(x[1], at, -2));
-	return tj_sub(first, tj_mul(tj_roll(x[0], at, -2), tj_roll(x[1], at, -1)));
+	tj_tensor *first = tj_mul(tj_roll(x[0], -1, at), tj_roll(x[1], -2, at));
+	return tj_sub(first, tj_mul(tj_roll(x[0], -2, at), tj_roll(x[1], -1, at)));
 }
 
 /* ---- many matrices ---- */

@@ -1542,21 +1542,21 @@ TJ_API tj_tensor *tj_optimization_barrier_at(const char *site, tj_tensor *a, tj_
 #define tj_optimization_barrier(a, b) tj_optimization_barrier_at(TJ_SITE, a, b) /* tj_optimization_barrier([1, 2], [3, 4]) = [1, 2] */
 
 /* y[i] = x[i - n] along an axis; what leaves at one end comes in at the other */
-TJ_API tj_tensor *tj_roll(tj_tensor *x, int axis, int64_t n);
-TJ_API tj_tensor *tj_roll_at(const char *site, tj_tensor *x, int axis, int64_t n);
-#define tj_roll(x, axis, n) tj_roll_at(TJ_SITE, x, axis, n) /* tj_roll([1, 2, 3], 0, 1) = [3, 1, 2] */
+TJ_API tj_tensor *tj_roll(tj_tensor *x, int64_t n, int axis);
+TJ_API tj_tensor *tj_roll_at(const char *site, tj_tensor *x, int64_t n, int axis);
+#define tj_roll(x, n, axis) tj_roll_at(TJ_SITE, x, n, axis) /* tj_roll([[1, 2], [3, 4], [5, 6]], 1, 0) = [[5, 6], [1, 2], [3, 4]] */
 
 /* each slice along an axis n times, one after the other */
-TJ_API tj_tensor *tj_repeat_interleave(tj_tensor *x, int axis, int64_t n);
-TJ_API tj_tensor *tj_repeat_interleave_at(const char *site, tj_tensor *x, int axis, int64_t n);
-#define tj_repeat_interleave(x, axis, n) tj_repeat_interleave_at(TJ_SITE, x, axis, n) /* tj_repeat_interleave([1, 2], 0, 2) = [1, 1, 2, 2] */
+TJ_API tj_tensor *tj_repeat_interleave(tj_tensor *x, int64_t n, int axis);
+TJ_API tj_tensor *tj_repeat_interleave_at(const char *site, tj_tensor *x, int64_t n, int axis);
+#define tj_repeat_interleave(x, n, axis) tj_repeat_interleave_at(TJ_SITE, x, n, axis) /* tj_repeat_interleave([[1, 2]], 2, 1) = [[1, 1, 2, 2]] */
 
 /* x as a whole, shape[i] times along axis i; a list with more entries than axes adds axes in front, one with fewer is for the last axes */
 TJ_API tj_tensor *tj_tile(tj_tensor *x, tj_dims shape);
 TJ_API tj_tensor *tj_tile_at(const char *site, tj_tensor *x, tj_dims shape);
 #define tj_tile(x, shape) tj_tile_at(TJ_SITE, x, shape) /* tj_tile([1, 2], TJ_SHAPE(2)) = [1, 2, 1, 2] */
 
-/* pads: for each of the last axes how many elements come before and behind; fewer than 0: so many go. TJ_PAD_CONSTANT: of that value; in the other modes value is not used */
+/* pads: for each of the last axes how many elements come before and behind, in the order of the axes, as in NumPy (PyTorch: the last axis first); fewer than 0: so many go. TJ_PAD_CONSTANT: of that value; in the other modes value is not used */
 TJ_API tj_tensor *tj_pad(tj_tensor *x, tj_dims pads, tj_pad_mode mode, tj_tensor *value);
 TJ_API tj_tensor *tj_pad_at(const char *site, tj_tensor *x, tj_dims pads, tj_pad_mode mode, tj_tensor *value);
 #define tj_pad(x, pads, mode, value) tj_pad_at(TJ_SITE, x, pads, mode, value) /* tj_pad([1, 2], TJ_SHAPE(1, 2), TJ_PAD_CONSTANT, tj_i(0)) = [0, 1, 2, 0, 0] */

@@ -80,8 +80,8 @@ static bool next_row(walk *w)
 #define PLUS(T, a, b) (T)(a + b)
 #define TIMES(T, a, b) (T)(a * b)
 #define TIMES16(T, a, b) (T)((uint32_t)a * b) /* the promoted product could overflow an int */
-#define MOST(T, a, b) ((b > a) | (b != b) ? b : a) /* without a branch, so that rows become vectors */
-#define LEAST(T, a, b) ((b < a) | (b != b) ? b : a)
+#define MOST(T, a, b) (((b > a) | (b != b)) ? b : a) /* without a branch, so that rows become vectors */
+#define LEAST(T, a, b) (((b < a) | (b != b)) ? b : a)
 #define MOST_ONE(T, a, b) (RT_UNLIKELY(b != b) ? b : b > a ? b : a) /* only NaN branches: b > a would be guessed wrong */
 #define LEAST_ONE(T, a, b) (RT_UNLIKELY(b != b) ? b : b < a ? b : a)
 #define EITHER(T, a, b) (T)(a != 0 || b != 0)

@@ -3,6 +3,9 @@
  * container. */
 #include "runtime/exec.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -60,6 +63,16 @@ bool rt_wide_cpu(void)
 #if defined(__x86_64__)
 	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
 	       __builtin_cpu_supports("avx512vl");
+#else
+	return false;
+#endif
+}
+
+bool rt_half_words(void)
+{
+#if defined(__x86_64__)
+	unsigned a, b, c = 0, d; /* clang 14 has no __builtin_cpu_supports("f16c") */
+	return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
 #else
 	return false;
 #endif

@@ -11,13 +11,10 @@ int rt_cuda_arch(int n) { return rt_cu_gpus[n].arch; }
 static void hint_versions(rt_err *err)
 {
 	int nvrtc[2];
-	char hint[160];
 	const int driver = rt_cuda_version();
 	if (!driver || !rt_nvrtc_version(nvrtc) || nvrtc[0] * 1000 + nvrtc[1] * 10 <= driver) return;
-	snprintf(hint, sizeof hint,
-	         "NVRTC is of CUDA %d.%d, the driver of CUDA %d.%d: update the driver, or set TJ_CUDA_PATH to a toolkit of its version",
-	         nvrtc[0], nvrtc[1], driver / 1000, driver % 1000 / 10);
-	rt_hint(err, hint);
+	rt_hint(err, "NVRTC is of CUDA %d.%d, the driver of CUDA %d.%d: update the driver, or set TJ_CUDA_PATH to a toolkit of its version",
+	        nvrtc[0], nvrtc[1], driver / 1000, driver % 1000 / 10);
 }
 
 tj_status rt_cuda_load(int n, const void *cubin, void **module, rt_err *err)

@@ -262,6 +262,7 @@ void rt_pool_when_settled(rt_pool *p, rt_settled *f, void *env);
 int rt_cores(const char *cgroup); /* cores that the process may use; cgroup: the folder of its CPU quota, "/sys/fs/cgroup" */
 int rt_wanted_bits(void); /* of vectors: 512, 256 or 128 by TJ_CPU; 0: it is not set, or has another value */
 bool rt_wide_cpu(void);   /* the CPU has AVX-512 with F, BW, DQ and VL */
+bool rt_half_words(void); /* the CPU converts f16 from and to f32: F16C */
 
 int rt_vector_bits(void); /* of vectors in code: TJ_CPU, read at each call, or what the CPU has */
 bool rt_byte_words(void); /* code multiplies four i8 at a time: the CPU has VNNI, and vectors have 512 bits */

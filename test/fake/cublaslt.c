@@ -25,7 +25,6 @@ enum { COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_TF32 = 77 };
 enum { VERSION = 130100, PARTS = 4, LONG_K = 256 };
 enum { SPLIT_COMPUTE = 2 };
 
-__extension__ typedef _Float16 half;
 typedef struct handle { uint32_t magic; } handle;
 typedef struct product { uint32_t magic; int compute, scale; int32_t transposed[2]; uint32_t epilogue; const void *bias; } product;
 enum { DEFAULT = 1, RELU = 2, BIAS = 4, GELU = 32 }; /* epilogues */
@@ -316,12 +315,31 @@ static double tf32(double v)
 	return (double)f;
 }
 
+/* As hardware converts f16, rounded to nearest, ties to even. Not every compiler has _Float16. */
+static double from_half(uint16_t h)
+{
+	const int e = h >> 10 & 31, m = h & 1023;
+	const double v = e == 31 ? m ? NAN : INFINITY : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+	return h >> 15 ? -v : v;
+}
+
+static uint16_t to_half(float f)
+{
+	uint32_t u;
+	memcpy(&u, &f, sizeof u);
+	const uint32_t sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
+	if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x3ff));
+	if (a >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and above */
+	if (a < 0x38800000) return (uint16_t)(sign | (uint32_t)rint(ldexp(fabs((double)f), 24)));
+	return (uint16_t)(sign | ((a - (112u << 23) + 0xfff + (a >> 13 & 1)) >> 13));
+}
+
 static double load(int type, bool rounds, const char *p, int64_t i)
 {
 	switch (type) {
 	case R_64F: return ((const double *)(const void *)p)[i];
 	case R_32F: return rounds ? tf32(((const float *)(const void *)p)[i]) : (double)((const float *)(const void *)p)[i];
-	case R_16F: return (double)(float)((const half *)(const void *)p)[i];
+	case R_16F: return from_half(((const uint16_t *)(const void *)p)[i]);
 	default: {
 		const uint32_t u = (uint32_t)((const uint16_t *)(const void *)p)[i] << 16;
 		float f;
@@ -338,7 +356,7 @@ static void store(int type, char *p, int64_t i, double v)
 	switch (type) {
 	case R_64F: ((double *)(void *)p)[i] = v; break;
 	case R_32F: ((float *)(void *)p)[i] = f; break;
-	case R_16F: ((half *)(void *)p)[i] = (half)f; break;
+	case R_16F: ((uint16_t *)(void *)p)[i] = to_half(f); break;
 	default:
 		memcpy(&u, &f, sizeof u);
 		((uint16_t *)(void *)p)[i] = f != f ? 0x7fff : (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);

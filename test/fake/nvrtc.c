@@ -148,7 +148,7 @@ static void put_calls(FILE *f, const char *text)
 #define COMPILER \
 	"g++ -std=c++17 -O0 -w -nostdinc -ffp-contract=%s -fno-math-errno -mfma -mf16c -fno-strict-aliasing -fPIC -fno-exceptions -fno-asynchronous-unwind-tables " \
 	"-fsanitize=thread --param tsan-instrument-func-entry-exit=0 " \
-	"-fsanitize=shift,signed-integer-overflow,integer-divide-by-zero,bounds,float-cast-overflow -fno-sanitize-recover=all -I%s -c -o %s.o "
+	"-fsanitize=shift,signed-integer-overflow,integer-divide-by-zero,bounds,float-cast-overflow -fno-sanitize-recover=all -I%s -c -o %s.o " \
 	"%s.cc 2> %s.log"
 /* -Bsymbolic: a program with sanitizers of its own has functions of the same names. */
 #define LINKER "ld -shared -s -Bsymbolic --hash-style=gnu --build-id=none -o %s.so %s.o %s/device.o -lm -lc 2>> %s.log"

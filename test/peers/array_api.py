@@ -335,16 +335,16 @@ def repeat(x, repeats, /, *, axis=None):
     if isinstance(repeats, Array) and repeats.size == 1:
         repeats = repeats.item()
     if isinstance(repeats, builtins.int):
-        return Array(tj.repeat_interleave(t, axis, repeats))
+        return Array(tj.repeat_interleave(t, repeats, axis))
     return Array(tj.index_select(t, axis, of_numpy(np.repeat(np.arange(t.shape[axis]), repeats.numpy()))))
 def reshape(x, /, shape, *, copy=None): return Array(tj.reshape(x.t, [shape] if isinstance(shape, builtins.int) else list(shape)))
 def roll(x, /, shift, *, axis=None):
     if axis is None:
-        return Array(tj.reshape(tj.roll(tj.reshape(x.t, [x.size]), 0, shift), x.shape)) if x.ndim else positive(x)
+        return Array(tj.reshape(tj.roll(tj.reshape(x.t, [x.size]), shift, 0), x.shape)) if x.ndim else positive(x)
     y = x.t
     axes = _axes(axis)
     for s, a in zip([shift] * len(axes) if isinstance(shift, builtins.int) else shift, axes):
-        y = tj.roll(y, a, s)
+        y = tj.roll(y, s, a)
     return Array(y)
 def squeeze(x, /, axis):
     if builtins.any(x.shape[a] != 1 for a in _axes(axis)):

@@ -347,9 +347,9 @@ def rolled(x, shifts, dims):
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
     dims = [dims] if isinstance(dims, int) else list(dims or ())
     if not dims:
-        return tj.reshape(tj.roll(tj.reshape(x, [x.numel]), 0, shifts[0]), x.shape)
+        return tj.reshape(tj.roll(tj.reshape(x, [x.numel]), shifts[0], 0), x.shape)
     for n, d in zip(shifts, dims):
-        x = tj.roll(x, d, n) if x.rank else x
+        x = tj.roll(x, n, d) if x.rank else x
     return same(x)
 
 
@@ -361,7 +361,7 @@ entry("tile")(lambda x, *a: tj.tile(x, shape_args(a)) if shape_args(a) else same
 def _(x, repeats, dim=None, output_size=None):
     if is_tensor(repeats):
         raise NotHere("repeat_interleave by a tensor")
-    return tj.repeat_interleave(tj.reshape(x, [x.numel]) if dim is None else x, 0 if dim is None else dim, repeats)
+    return tj.repeat_interleave(tj.reshape(x, [x.numel]) if dim is None else x, repeats, 0 if dim is None else dim)
 
 
 def pad(x, pads, mode="constant", value=None):

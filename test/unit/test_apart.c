@@ -214,7 +214,7 @@ static void call_with(tj_ctx *c, tj_fn *f, const shape *s)
 static void vary(int64_t m, const int64_t pitch[3], const int64_t n[3], int cpu)
 {
 	tj_ctx *c = kit_open();
-	job j = { .s = { TJ_F32, m, 257 } };
+	job j = { .s = { .t = TJ_F32, .m = m, .k = 257 } };
 	use_cpu(cpu);
 	tj_fn *f = tj_compile(c, body, &j, TJ_OPTS(tj_compile_opts, .name = "vary", .nin = 3, .nout = 1));
 	for (int i = 0; i < 6; i++) {

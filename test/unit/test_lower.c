@@ -601,14 +601,14 @@ static void test_targets(void **state)
  * `late`. */
 #define STORED(x, late) \
 	"%0 = input f32[24,40] slot=0\n%1 = input f32[40,40] slot=1\n%2 = input f32[40] slot=2\n%3 = matmul f32[24,40] %0 %1\n" x \
-	"%10 = matmul f32[24,40] %9 %1\n%11 = matmul f32[24,40] %10 %1\n%12 = transpose f32[40,40] %1 a=0 b=1\n"
+	"%10 = matmul f32[24,40] %9 %1\n%11 = matmul f32[24,40] %10 %1\n%12 = transpose f32[40,40] %1 a=0 b=1\n" \
 	"%13 = matmul f32[24,40] %11 %12\n%14 = matmul f32[24,40] %13 %12\n" late
 
 #define GELU \
-	"%4 = mul f32[24,40] %3 %2\n%5 = tanh f32[24,40] %4\n%6 = const f32[] 0x1p+0\n%7 = add f32[24,40] %5 %6\n%8 = add f32[24,40] %3 %2\n"
+	"%4 = mul f32[24,40] %3 %2\n%5 = tanh f32[24,40] %4\n%6 = const f32[] 0x1p+0\n%7 = add f32[24,40] %5 %6\n%8 = add f32[24,40] %3 %2\n" \
 	"%9 = mul f32[24,40] %8 %7\n"
 #define NORM \
-	"%4 = sum f32[24,1] %3 keepdim=1 axes=1\n%5 = sub f32[24,40] %3 %4\n%6 = const f32[] 0x1p-1\n%7 = mul f32[24,40] %5 %6\n"
+	"%4 = sum f32[24,1] %3 keepdim=1 axes=1\n%5 = sub f32[24,40] %3 %4\n%6 = const f32[] 0x1p-1\n%7 = mul f32[24,40] %5 %6\n" \
 	"%8 = mul f32[24,40] %7 %2\n%9 = add f32[24,40] %8 %2\n"
 #define LATE "%18 = transpose f32[40,24] %9 a=0 b=1\n%19 = matmul f32[40,40] %18 %13\n"
 
@@ -740,7 +740,7 @@ static int alias_of(const char *text)
 
 /* The sums of a product are added to an external, in place: each of its elements is read and written once. */
 #define ADDED \
-	"%0 = input f32[27,30] slot=0\n%1 = input f32[30,40] slot=1\n%2 = matmul f32[27,40] %0 %1\n%3 = input f32[27,40] slot=2\n"
+	"%0 = input f32[27,30] slot=0\n%1 = input f32[30,40] slot=1\n%2 = matmul f32[27,40] %0 %1\n%3 = input f32[27,40] slot=2\n" \
 	"%4 = add f32[27,40] %2 %3\nret %4\n"
 
 static void test_in_place(void **state)

@@ -231,7 +231,7 @@ static const struct { uint32_t mapped; const char *text;
 	/* cond: one way for all; another way for each */
 #define COND \
 	"%0 = input bool[] slot=0\n%1 = input f32[3] slot=1\n%2 = cond %0 %1\n  then:\n    %0 = input f32[3] slot=0\n    %1 = exp f32[3] %0\n    %2 = sum f32[] %1 keepdim=0\n    ret %1 %2\n" \
-	"  else:\n    %0 = input f32[3] slot=0\n    %1 = const f32[] 0x1p+0\n    ret %0 %1\n%3 = get f32[3] %2 i=0\n%4 = get f32[] %2 i=1\n"
+	"  else:\n    %0 = input f32[3] slot=0\n    %1 = const f32[] 0x1p+0\n    ret %0 %1\n%3 = get f32[3] %2 i=0\n%4 = get f32[] %2 i=1\n" \
 	"ret %3 %4\n"
 	{ 1, COND },
 	{ 2, COND },
@@ -241,7 +241,7 @@ static const struct { uint32_t mapped; const char *text;
 	"%0 = input f32[2] slot=0\n%1 = input f32[4,2] slot=1\n%2 = input f32[2] slot=2\n%3 = const i64[] 0\n%4 = scan %0 %3 %1 %2 carries=2 xs=1 length=4 reverse=" reverse \
 	"\n  body:\n" \
 	"    %0 = input f32[2] slot=0\n    %1 = input i64[] slot=1\n    %2 = input f32[2] slot=2\n    %3 = input f32[2] slot=3\n    %4 = mul f32[2] %0 %3\n    %5 = add f32[2] %4 %2\n" \
-	"    %6 = const i64[] 1\n    %7 = add i64[] %1 %6\n    %8 = sum f32[] %5 keepdim=0\n    ret %5 %7 %8\n%5 = get f32[2] %4 i=0\n"
+	"    %6 = const i64[] 1\n    %7 = add i64[] %1 %6\n    %8 = sum f32[] %5 keepdim=0\n    ret %5 %7 %8\n%5 = get f32[2] %4 i=0\n" \
 	"%6 = get i64[] %4 i=1\n%7 = get f32[4] %4 i=2\nret %5 %6 %7\n"
 	/* the first turn makes one carry different, the next one the other */
 	{ 4,
@@ -263,7 +263,7 @@ static const struct { uint32_t mapped; const char *text;
 #define UNTIL \
 	"%0 = input f32[] slot=0\n%1 = const i64[] 0\n%2 = input f32[] slot=1\n%3 = while %0 %1 %2 max_turns=0\n  cond:\n    %0 = input f32[] slot=0\n    %1 = const f32[] 0x1.9p+6\n    %2 = lt bool[] %0 %1\n" \
 	"    ret %2\n  body:\n    %0 = input f32[] slot=0\n    %1 = input i64[] slot=1\n    %2 = input f32[] slot=2\n    %3 = abs f32[] %0\n    %4 = abs f32[] %2\n    %5 = add f32[] %3 %4\n    %6 = const f32[] 0x1p+0\n" \
-	"    %7 = add f32[] %5 %6\n    %8 = const i64[] 1\n    %9 = add i64[] %1 %8\n    ret %7 %9\n%4 = get f32[] %3 i=0\n"
+	"    %7 = add f32[] %5 %6\n    %8 = const i64[] 1\n    %9 = add i64[] %1 %8\n    ret %7 %9\n%4 = get f32[] %3 i=0\n" \
 	"%5 = get i64[] %3 i=1\nret %4 %5\n"
 	{ 1, UNTIL },
 	{ 2, UNTIL },

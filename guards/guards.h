@@ -29,6 +29,7 @@ uint32_t gd_key_words(const gd_sig *s);
 void gd_key(const gd_sig *s, uint32_t *word);
 
 uint64_t gd_hash(const uint32_t *word, uint32_t n);
+uint64_t gd_sig_hash(const gd_sig *s); /* of sizes and strides, not of layouts: those whose last tensor is gone get another id when they come again */
 typedef struct gd_bucket { uint64_t hash; uint32_t *word; void *entry; } gd_bucket; /* word: length of the key, then its words; NULL: free */
 typedef struct gd_table { gd_bucket *bucket; uint32_t n, cap; } gd_table;
 void *gd_find(const gd_table *t, const uint32_t *word, uint32_t n);

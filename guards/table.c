@@ -16,6 +16,18 @@ void gd_key(const gd_sig *s, uint32_t *w)
 	if (s->nint) memcpy(w, s->ints, s->nint * sizeof *s->ints);
 }
 
+uint64_t gd_sig_hash(const gd_sig *s)
+{
+	uint64_t h = s->nint ? rt_hash(s->ints, s->nint * sizeof *s->ints, s->nfloat) : s->nfloat;
+	for (uint32_t i = 0; i < s->narg; i++) {
+		const rt_layout *l = s->arg[i].layout;
+		const uint64_t what[2] = { s->arg[i].content, s->arg[i].kind | (l ? 256u | (uint64_t)l->dtype << 16 | (uint64_t)l->device << 24 : 0) };
+		h = rt_hash(what, sizeof what, h);
+		if (l && l->rank) h = rt_hash(l->dim, 2 * l->rank * sizeof *l->dim, h);
+	}
+	return h;
+}
+
 uint64_t gd_hash(const uint32_t *word, uint32_t n) { return rt_hash(word, n * sizeof *word, 0); }
 
 /* s->word: length of the key, then its words. */

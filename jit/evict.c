@@ -5,12 +5,13 @@
  * use stays, as if the least recently used one were dropped.
  *
  * GUESTS  A program that cycles through more sizes than there is room for would then drop just what comes next, and find nothing again. Such
- * a program is known by keys that come again after they were dropped: their marks, the ghosts, are kept for a while. Such a key is a guest:
- * it goes first, unless it is used before the next one comes. So all but one of the places keep what they have, and of a cycle of n sizes
- * in room for m, m - 1 are found again. One guest in sixteen is no guest, so that what is kept changes when the program does. */
+ * a program is known by sizes that come again after they were dropped: marks of these, the ghosts, are kept for a while. If an eighth of the
+ * new ones do, each new key is a guest until eight more have come: then it is dropped, unless it was used meanwhile. So all but eight
+ * of the places keep what they have, and of a cycle of n sizes in room for m, m - 8 are found again. One in sixteen is no guest, so that
+ * what is kept changes when the program does. */
 #include "jit/fn.h"
 
-enum { GHOSTS = 1024, GHOSTS_AN_ENTRY = 4, NO_GUEST = 16, LOOKS = 64 };
+enum { GHOSTS = 1024, GHOSTS_AN_ENTRY = 4, CYCLES = 64 / 8, NO_GUEST = 16, LOOKS = 64 };
 
 /* ---- bytes ---- */
 void jit_charge(jit_entry *e, size_t bytes)
@@ -29,9 +30,9 @@ bool jit_full(const tj_fn *f)
 }
 
 /* ---- ghosts ---- */
-static uint32_t *ghost_of(jit_keep *k, const uint32_t *key, uint32_t *mark)
+static uint32_t *ghost_of(jit_keep *k, const jit_entry *e, uint32_t *mark)
 {
-	const uint64_t hash = gd_hash(key + 1, key[0]);
+	const uint64_t hash = gd_sig_hash(&e->sig);
 	*mark = (uint32_t)(hash >> 32) | 1;
 	return k->nghost ? &k->ghost[hash & (k->nghost - 1)] : NULL;
 }
@@ -49,27 +50,46 @@ static void leave_ghost(tj_fn *f, const jit_entry *e)
 {
 	uint32_t mark, *ghost;
 	make_ghosts(f);
-	if ((ghost = ghost_of(&f->keep, e->key, &mark))) *ghost = mark;
+	if ((ghost = ghost_of(&f->keep, e, &mark))) *ghost = mark;
 }
 
 void jit_welcome(jit_entry *e)
 {
 	jit_keep *k = &e->fn->keep;
-	uint32_t mark, *ghost = ghost_of(k, e->key, &mark);
-	if (!ghost || *ghost != mark) return;
-	*ghost = 0;
-	if (++k->again % NO_GUEST) k->guest = e;
+	uint32_t mark, *ghost = ghost_of(k, e, &mark);
+	const bool known = ghost && *ghost == mark;
+	if (known) *ghost = 0;
+	k->again = k->again << 1 | known;
+	if ((known || __builtin_popcountll(k->again) >= CYCLES) && k->nguest < JIT_GUESTS && ++k->came % NO_GUEST) k->guest[k->nguest++] = e;
 }
 
 void jit_keep_free(tj_fn *f) { rt_free(f->keep.ghost); }
 
 /* ---- which one goes ---- */
+static void leave_guests(jit_keep *k, const jit_entry *e)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < k->nguest; i++)
+		if (k->guest[i] != e) k->guest[n++] = k->guest[i];
+	k->nguest = n;
+}
+
+/* The oldest guest, once there are enough; those that were used are guests no more. */
+static jit_entry *oldest_guest(jit_keep *k)
+{
+	while (k->nguest == JIT_GUESTS) {
+		jit_entry *e = k->guest[0];
+		leave_guests(k, e);
+		if (!jit_entry_hits(e)) return e;
+	}
+	return NULL;
+}
+
 jit_entry *jit_choose_victim(tj_fn *f)
 {
 	jit_keep *k = &f->keep;
-	jit_entry *guest = k->guest;
-	k->guest = NULL;
-	if (guest && !jit_entry_hits(guest)) return guest;
+	jit_entry *guest = oldest_guest(k);
+	if (guest) return guest;
 	for (int i = 0; f->entry.n; i++) {
 		if (k->hand >= f->entry.n) k->hand = 0;
 		jit_entry *e = f->entry.v[k->hand];
@@ -108,7 +128,7 @@ void jit_take_out(jit_entry *e)
 	f->entry.v[e->at] = f->entry.v[--f->entry.n];
 	f->entry.v[e->at]->at = e->at;
 	f->keep.bytes -= e->bytes;
-	if (f->keep.guest == e) f->keep.guest = NULL;
+	leave_guests(&f->keep, e);
 	atomic_store(&e->dead, true);
 	unlink_size(e);
 	jit_entry_unref(e);

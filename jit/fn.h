@@ -58,12 +58,15 @@ typedef struct jit_counters {
 } jit_counters;
 
 /* evict.c: which traces stay. All under fn->table_lock. */
+enum { JIT_GUESTS = 8 };
 typedef struct jit_keep {
 	size_t bytes;            /* of all entries */
 	uint32_t hand;           /* index in tj_fn.entry: where the search for a trace to drop goes on */
-	jit_entry *guest;        /* the last trace that came again after it was dropped; goes first if it is not used. NULL: none */
+	jit_entry *guest[JIT_GUESTS]; /* see evict.c; the oldest first */
+	uint32_t nguest;
 	uint32_t *ghost, nghost; /* marks of dropped keys, by hash; a power of two */
-	uint32_t again;          /* number of dropped keys that came again */
+	uint64_t again;          /* of the last 64 new keys: a bit for each that came again after it was dropped */
+	uint32_t came;           /* number of guests that there were */
 } jit_keep;
 
 enum { JIT_REASONS = 32 };

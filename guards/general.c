@@ -2,23 +2,21 @@
 /* general: compares signatures that differ in sizes alone, and names those sizes. */
 #include "guards/guards.h"
 
-static bool same_kind(const gd_arg *a, const gd_arg *b)
-{
-	if (a->kind != b->kind || a->content != b->content || !a->layout != !b->layout) return false;
-	return !a->layout || (a->layout->rank == b->layout->rank && a->layout->dtype == b->layout->dtype &&
-	                      a->layout->device == b->layout->device && a->layout->contiguous == b->layout->contiguous);
-}
+enum { ARG_WORDS = 4 };
+uint32_t gd_kind_words(const gd_sig *s) { return ARG_WORDS * s->narg + 2 * s->nint + 2; }
 
-bool gd_same_but_sizes(const gd_sig *a, const gd_sig *b, const gd_spec *spec)
+void gd_kind_key(const gd_sig *s, const gd_spec *spec, uint32_t *w)
 {
-	if (a->narg != b->narg || a->nint != b->nint || a->nfloat != b->nfloat || a->settings != b->settings) return false;
-	for (uint32_t i = 0; i < a->nint; i++)
-		if (a->ints[i] != b->ints[i]) return false;
-	for (uint32_t i = 0; i < a->narg; i++) {
-		if (!same_kind(&a->arg[i], &b->arg[i])) return false;
-		if (spec && i < spec->narg && spec->arg[i].fixed && a->arg[i].layout != b->arg[i].layout) return false;
+	*w++ = s->nfloat;
+	*w++ = s->settings;
+	for (uint32_t i = 0; i < s->narg; i++, w += ARG_WORDS) {
+		const rt_layout *l = s->arg[i].layout;
+		const bool fixed = l && spec && i < spec->narg && spec->arg[i].fixed;
+		w[0] = s->arg[i].kind | (l ? 1u << 8 | (uint32_t)l->contiguous << 9 | (uint32_t)l->rank << 16 | (uint32_t)l->dtype << 24 : 0);
+		w[1] = !l ? 0 : fixed ? l->id : (uint32_t)l->device;
+		memcpy(w + 2, &s->arg[i].content, 8);
 	}
-	return true;
+	if (s->nint) memcpy(w, s->ints, s->nint * sizeof *s->ints);
 }
 
 uint32_t gd_moved(const gd_arg *a, const gd_arg *b)

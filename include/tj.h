@@ -558,8 +558,8 @@ typedef struct tj_compile_opts {
 	                        * are equal sizes. A named size is an argument of the code from the start. `_`: any size, or any argument;
 	                        * `w: static`: each of its shapes is a signature of its own. A call that does not fit fails and says where. NULL:
 	                        * none */
-	int max_entries;       /* argument signatures kept; 0: 64. Unless .dynamic is OFF, 16 times as many sizes. The least recently used goes
-	                        * first */
+	int max_entries;       /* the most argument signatures kept, and unless .dynamic is OFF 16 times as many sizes; 0: as many as .max_bytes
+	                        * holds */
 	void (*on_recompile)(void *self, const tj_reason *why);
 	void *on_recompile_self;
 	const tj_pass *passes; /* of this function; the list ends in one without .run, and is copied. NULL: none */
@@ -592,6 +592,10 @@ typedef struct tj_compile_opts {
 	tj_dtype autocast;     /* tj_autocast_dtype() tells a body; losses, norms and distances made of ops ask it, and give f32 */
 	const tj_named_hook *grad_hooks; /* for the values that its call names, see tj_grad_name(); the list ends in one without .name, and is
 	                                  * copied, but not the names. NULL: none */
+	/* Memory for the traces of all signatures and sizes, their plans and what direct mode keeps, in bytes; 0: 128 MiB. Code that sizes share
+	 * and packed weights are not counted. When it is full, a trace that was not used lately is dropped for each new one: it will be traced
+	 * again, but code for its sizes stays. tj_stats.bytes says how much is used: 2 to 4 KiB for a size of a function of a few ops. */
+	size_t max_bytes;
 } tj_compile_opts;
 
 /* Scalars of a call, 32 at most: declared, where a C variable would be captured. The body reads a TJ_F() by tj_arg_f and
@@ -858,6 +862,7 @@ typedef struct tj_stats {
 	uint64_t kept_bytes, kept_values; /* those that the step does not use itself: they are kept for later ones, as forward keeps values for
 	                                   * backward */
 	uint64_t computed_again; /* values of these plans that are not kept: steps that read them late compute them again, with the same bits */
+	uint64_t bytes;          /* of all traces and plans that are kept: what .max_bytes bounds */
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;

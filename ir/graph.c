@@ -41,6 +41,67 @@ void ir_graph_seal(ir_graph *g)
 	fit((void **)&g->out.v, &g->out.cap, g->out.n, sizeof *g->out.v);
 }
 
+/* ---- packed ---- */
+struct ir_packed {
+	uint32_t nnode, nrefs, nints, nout;
+	rt_vec(ir_blob) data;
+	rt_vec(struct ir_graph *) region;
+	rt_arena mem;
+	_Alignas(8) unsigned char bytes[]; /* ints, nodes, refs, outputs */
+};
+
+ir_packed *ir_pack(ir_graph *g)
+{
+	const size_t ints = g->ints.n * sizeof *g->ints.v, nodes = g->node.n * sizeof *g->node.v;
+	const size_t refs = g->refs.n * sizeof *g->refs.v, outs = g->out.n * sizeof *g->out.v;
+	ir_packed *p = rt_calloc(sizeof *p + ints + nodes + refs + outs);
+	if (!p) return NULL;
+	p->nnode = g->node.n, p->nrefs = g->refs.n, p->nints = g->ints.n, p->nout = g->out.n;
+	if (ints) memcpy(p->bytes, g->ints.v, ints);
+	if (nodes) memcpy(p->bytes + ints, g->node.v, nodes);
+	if (refs) memcpy(p->bytes + ints + nodes, g->refs.v, refs);
+	if (outs) memcpy(p->bytes + ints + nodes + refs, g->out.v, outs);
+	memcpy(&p->data, &g->data, sizeof p->data);
+	memcpy(&p->region, &g->region, sizeof p->region);
+	p->mem = g->mem;
+	memset(&g->data, 0, sizeof g->data);
+	memset(&g->region, 0, sizeof g->region);
+	g->mem = (rt_arena){ 0 };
+	ir_graph_free(g);
+	return p;
+}
+
+void ir_unpacked(ir_packed *p, ir_graph *g)
+{
+	ir_graph_init(g);
+	g->node.n = p->nnode, g->refs.n = p->nrefs, g->ints.n = p->nints, g->out.n = p->nout;
+	g->ints.v = (int64_t *)(void *)p->bytes;
+	g->node.v = (ir_node *)(void *)(g->ints.v + p->nints);
+	g->refs.v = (ir_ref *)(void *)(g->node.v + p->nnode);
+	g->out.v = g->refs.v + p->nrefs;
+	memcpy(&g->data, &p->data, sizeof p->data);
+	memcpy(&g->region, &p->region, sizeof p->region);
+}
+
+size_t ir_packed_bytes(const ir_packed *p)
+{
+	size_t bytes = sizeof *p + p->nints * sizeof(int64_t) + p->nnode * sizeof(ir_node) + (p->nrefs + p->nout) * sizeof(ir_ref);
+	for (uint32_t i = 0; i < p->data.n; i++) bytes += (size_t)p->data.v[i].nbytes;
+	return bytes + p->mem.total;
+}
+
+void ir_packed_free(ir_packed *p)
+{
+	if (!p) return;
+	ir_graph g;
+	ir_graph_init(&g);
+	memcpy(&g.data, &p->data, sizeof p->data);
+	memcpy(&g.region, &p->region, sizeof p->region);
+	g.mem = p->mem;
+	ir_graph_free(&g);
+	rt_free(p);
+}
+
 ir_meta ir_meta_of(const ir_graph *g, ir_ref r)
 {
 	const ir_node *n = ir_at(g, r);

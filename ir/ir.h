@@ -175,6 +175,11 @@ bool ir_created(const ir_graph *g, ir_ref r); /* a tensor made from no tensor: i
 void ir_graph_init(ir_graph *g);
 void ir_graph_free(ir_graph *g);
 void ir_graph_seal(ir_graph *g); /* call after the last emit: frees what only emitting needs */
+typedef struct ir_packed ir_packed; /* a finished graph in one block, a fifth of its size */
+ir_packed *ir_pack(ir_graph *g); /* takes over what g has, and leaves it empty; NULL: out of memory, g stays */
+void ir_unpacked(ir_packed *p, ir_graph *g); /* g shows the graph as long as p lives; it is only read, and not freed */
+size_t ir_packed_bytes(const ir_packed *p);
+void ir_packed_free(ir_packed *p);
 ir_meta ir_meta_of(const ir_graph *g, ir_ref r);
 bool ir_same_type(const ir_meta *a, const ir_meta *b); /* dtype, device and sizes */
 ir_scalar ir_const_value(const ir_graph *g, const ir_node *n); /* of an IR_const */

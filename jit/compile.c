@@ -345,7 +345,8 @@ static bool find_cells(const jit_act *a, const jit_node *boundary, const uint32_
 	return ok;
 }
 
-static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const uint32_t *seq, const lo_moving *moving, rt_err *err)
+static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const uint32_t *seq, const lo_moving *moving, uint32_t *room,
+                  rt_err *err)
 {
 	lo_opts o;
 	jit_lower_opts(f, f->engine, p->settings, &o);
@@ -355,12 +356,14 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 	o.ncontent = b->nslot;
 	o.shelf = f->shelf;
 	o.into = p->into;
+	o.room = room ? *room : 0;
 	for (uint32_t i = 0; i < p->n; i++)
 		if (!ir_ret(&b->g, value_of(b, seq[i], seq[i] & JIT_INNER ? &s->inner.v[seq[i] & ~JIT_INNER] : NULL))) return false;
 	if (!drop_marks(b) || !remember_residuals(b, p)) return false;
 	const jit_derived grads = { b->request, b->nparts != 0 };
 	if (!jit_run_user(f, &grads, &b->g, &p->exec, err)) return false;
 	if (!p->exec && jit_lower(f->engine, &b->g, &o, &p->exec, err) != TJ_OK) return false;
+	if (room) *room = (uint32_t)p->exec->room;
 	if (!remember_content(b, p)) return false;
 	return fill_plan(p, f, &b->g, s, seq);
 }
@@ -377,7 +380,9 @@ bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
 	if (ok && b.residual.n > p->nresidual) { /* without the contents of constants it reads more than the plan does */
 		ir_graph_free(&b.g);
 		ir_graph_init(&b.g);
-		ok = ir_pass_dce(&p->graph, &b.g, NULL, &b.g.err) == TJ_OK;
+		ir_graph lowered;
+		ir_unpacked(p->graph, &lowered);
+		ok = ir_pass_dce(&lowered, &b.g, NULL, &b.g.err) == TJ_OK;
 	}
 	rt_vec_free(&b.residual);
 	*g = b.g;
@@ -403,6 +408,12 @@ bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, 
 	return *out != NULL;
 }
 
+/* The bytes of a plan, with those of the code that nothing else uses. */
+static size_t bytes_of(const tj_fn *f, const jit_plan *p)
+{
+	return sizeof *p + p->n * sizeof *p->value + ir_packed_bytes(p->graph) + p->exec->bytes + (f->family ? 0 : p->exec->code_bytes);
+}
+
 jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err)
 {
 	tj_fn *f = a->fn;
@@ -421,15 +432,18 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 		for (uint32_t i = 0; i < nwant; i++)
 			if (!i || seq[i] != seq[i - 1]) seq[p->n++] = seq[i];
 		lo_moving moving = jit_moving(a, ext, boundary->next + boundary->nmet, &mem);
+		jit_general *g = a->entry->general;
+		uint32_t *room = boundary->segment->number < RT_COUNT(g->room) ? &g->room[boundary->segment->number] : NULL;
 		ok = (ext != a->ext.v || find_cells(a, boundary, seq, p)) && build_graph(&b, boundary, &mem) &&
-		     lower(&b, f, p, boundary->segment, seq, &moving, err);
+		     lower(&b, f, p, boundary->segment, seq, &moving, room, err);
 		if (!ok && b.g.err.code != TJ_OK && err->code == TJ_OK) *err = b.g.err;
-		p->graph = b.g;
-		ir_graph_seal(&p->graph);
+		ok = ok && (p->graph = ir_pack(&b.g));
+		if (!ok) ir_graph_free(&b.g);
 	}
 	if (ok && p->exec) {
 		p->exec->lower_ms = rt_now_ms() - begin - p->exec->codegen_ms; /* with the graph and the passes */
 		count(f, p->exec);
+		jit_charge(a->entry, bytes_of(f, p));
 		jit_log_plan(f, a->entry, boundary, p);
 	}
 	if (!ok) {

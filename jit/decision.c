@@ -27,11 +27,13 @@ typedef void see_decision(void *self, const lo_note *n);
 static void each_decision(tj_fn *f, const jit_plan *p, see_decision *see, void *self)
 {
 	lo_opts o;
+	ir_graph g;
 	rt_err err = { 0 };
 	if (!p->exec || !p->n) return;
+	ir_unpacked(p->graph, &g);
 	jit_lower_opts(f, f->engine, p->settings, &o);
 	o.into = p->into;
-	lo_notes(&p->graph, &o, p->exec, see, self, &err);
+	lo_notes(&g, &o, p->exec, see, self, &err);
 }
 
 static void put_line(void *self, const lo_note *n)

@@ -13,6 +13,7 @@ static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text 
 {
 	lo_opts o;
 	rt_exec *x = NULL;
+	ir_graph g;
 	rt_err err = { 0 };
 	if (p->exec->run != rt_plan_run || !p->n) return; /* a back end of the user computes it */
 	jit_lower_opts(f, f->engine, p->settings, &o);
@@ -23,17 +24,19 @@ static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text 
 	o.shelf = f->shelf;
 	o.keep_text = true;
 	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;
-	if (jit_lower(f->engine, &p->graph, &o, &x, &err) != TJ_OK) return;
+	ir_unpacked(p->graph, &g);
+	if (jit_lower(f->engine, &g, &o, &x, &err) != TJ_OK) return;
 	x->print(x, t, what);
 	rt_exec_unref(x);
 }
 
 void jit_put_plan(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
 {
-	static const ir_graph none;
-	const ir_graph *g = p->n ? &p->graph : &none;
+	ir_graph shown, *g = &shown;
 	const lo_target *target = jit_target(f->engine);
 	rt_err err = { 0 };
+	if (p->n) ir_unpacked(p->graph, g);
+	else ir_graph_init(g);
 	if (!target) target = &lo_cpu; /* shows the groups that a CPU would have */
 	switch (what) {
 	case TJ_DUMP_GRAPH: ir_print(g, t); break;

@@ -15,6 +15,7 @@ typedef struct unit { /* an op on operands of given layouts */
 	bool compiled, audited;
 	const rt_layout *layout[IR_MOST_RESULTS]; /* of each output of exec */
 	uint64_t stamp;
+	const uint32_t *key;     /* in the table */
 } unit;
 
 struct jit_eager {
@@ -84,7 +85,7 @@ static void sweep(struct jit_eager *t)
 		unit *u = t->unit.v[i];
 		if (u->stamp > t->sweep && kept < SWEEP_AT / 2) t->unit.v[kept++] = u;
 		else {
-			gd_remove(&t->table, u);
+			gd_remove(&t->table, u->key);
 			drop(u);
 		}
 	}
@@ -183,7 +184,7 @@ static unit *add(struct jit_eager *t, const uint32_t *key, uint32_t n)
 {
 	unit *u = rt_calloc(sizeof *u);
 	if (!u) return NULL;
-	if (rt_reserve(&t->unit, 1) && gd_insert(&t->table, key, n, u)) return t->unit.v[t->unit.n++] = u;
+	if (rt_reserve(&t->unit, 1) && (u->key = gd_insert(&t->table, key, n, u))) return t->unit.v[t->unit.n++] = u;
 	rt_free(u);
 	return NULL;
 }
@@ -222,7 +223,7 @@ static unit *look_up(tj_ctx *c, struct jit_eager *t, const uint32_t *key, uint32
 	if (!u && !(u = add(t, key, n))) return NULL;
 	bool due = !u->exec || (!u->compiled && u->uses + 1 >= COMPILE_AT);
 	if (!due || make(c, u, q, err)) return u;
-	gd_remove(&t->table, u);
+	gd_remove(&t->table, u->key);
 	t->unit.n--;
 	drop(u);
 	return NULL;

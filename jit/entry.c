@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Entries: the signatures that a function was called with. Finding the entry of a call, the reason for a new one, the budget of entries. */
+/* Entries: the signatures that a function was called with. Finding the entry of a call, the reason for a new one, the budget of entries
+ * (evict.c chooses what goes). */
 #include "jit/ctx.h"
 #include "jit/guard.h"
 #include "jit/note.h"
 
-enum { SIZES = 16, MAX_SEGMENTS = 256 };
+enum { MAX_SEGMENTS = 256, NEAREST = 64 };
 
 static void free_sig(gd_sig *s)
 {
@@ -60,6 +61,7 @@ static jit_entry *new_entry(tj_fn *f, jit_general *g, const gd_sig *sig)
 	}
 	atomic_fetch_add(&g->refs, 1);
 	e->general = g;
+	e->bytes = sizeof *e + sig->narg * sizeof *sig->arg + 2 * gd_key_words(sig) * sizeof(uint32_t);
 	return e;
 }
 
@@ -98,21 +100,26 @@ static void explain_new_entry(tj_fn *f, uint32_t trace, const gd_why *w, uint32_
 enum { EVICTIONS_TOLD = 64 };
 static void explain_eviction(tj_fn *f, const char *site)
 {
-	char text[256];
+	static const char hint[] = "raise .max_bytes or .max_entries";
+	char text[320];
 	if ((atomic_load(&f->count.evictions) - 1) % EVICTIONS_TOLD) return;
-	snprintf(text, sizeof text,
-	         "%s: more than .max_entries = %d signatures%s: the least recently used trace is dropped and will be %s again; "
-	         "raise .max_entries, or pad arguments to fewer sizes",
-	         f->name, f->opts.max_entries, f->family ? " or 16 times as many sizes" : "", f->family ? "traced" : "compiled");
-	tj_reason r = jit_new_reason(f->name, "eviction", site, "raise .max_entries", text);
+	int n = snprintf(text, sizeof text, "%s: ", f->name);
+	if (f->opts.max_entries)
+		n += snprintf(text + n, sizeof text - (size_t)n, "more than .max_entries = %d signatures%s, or ", f->opts.max_entries,
+		              f->family ? " or 16 times as many sizes" : "");
+	snprintf(text + n, sizeof text - (size_t)n,
+	         "traces of more than .max_bytes = %zu KiB: one that was not used lately is dropped and will be %s again; raise %s, or pad "
+	         "arguments to fewer sizes",
+	         f->opts.max_bytes >> 10, f->family ? "traced" : "compiled", f->opts.max_entries ? ".max_entries" : ".max_bytes");
+	tj_reason r = jit_new_reason(f->name, "eviction", site, hint, text);
 	jit_reason(f, &r);
 }
 
-/* The entry whose guards fail on the fewest arguments, and its first failure. */
+/* The signature, of the last ones, whose guards fail on the fewest arguments, and its first failure. */
 static bool nearest_entry(tj_fn *f, const gd_sig *sig, gd_why *why, uint32_t *number)
 {
 	int best = -1;
-	for (uint32_t i = 0; i < f->general.n; i++) {
+	for (uint32_t i = f->general.n > NEAREST ? f->general.n - NEAREST : 0; i < f->general.n; i++) {
 		gd_why w;
 		int differ = gd_compare(&f->general.v[i]->sig, sig, &w);
 		if (best >= 0 && differ >= best) continue;
@@ -137,7 +144,7 @@ static void mark_named(const tj_fn *f, jit_general *g)
 	}
 }
 
-static jit_general *new_general(tj_fn *f, const gd_sig *sig)
+static jit_general *new_general(tj_fn *f, const gd_sig *sig, const uint32_t *kind)
 {
 	jit_general *g = rt_reserve(&f->general, 1) ? rt_calloc(sizeof *g) : NULL;
 	if (!g) return NULL;
@@ -145,35 +152,24 @@ static jit_general *new_general(tj_fn *f, const gd_sig *sig)
 	g->number = f->next_entry;
 	g->moved = rt_calloc((sig->narg + 1) * sizeof *g->moved);
 	if (!copy_sig(&g->sig, sig) || !g->moved) return jit_general_unref(g), NULL;
+	if (kind && !(g->key = gd_insert(&f->kinds, kind, gd_kind_words(sig), g))) return jit_general_unref(g), NULL;
 	f->next_entry++;
 	mark_named(f, g);
+	g->at = f->general.n;
 	return f->general.v[f->general.n++] = g;
 }
 
-static void drop_general(tj_fn *f, jit_general *g)
-{
-	for (uint32_t i = 0; i < f->entry.n; i++)
-		if (f->entry.v[i]->general == g) return;
-	for (uint32_t i = 0; i < f->general.n; i++)
-		if (f->general.v[i] == g) f->general.v[i] = f->general.v[--f->general.n];
-	jit_general_unref(g);
-}
-
 /* The general entry of the signature, or NULL. moves: set when a size that was always the same has changed. */
-static jit_general *find_general(tj_fn *f, const gd_sig *sig, bool *moves)
+static jit_general *find_general(tj_fn *f, const gd_sig *sig, const uint32_t *kind, bool *moves)
 {
+	jit_general *g = kind ? gd_find(&f->kinds, kind, gd_kind_words(sig)) : NULL;
 	*moves = false;
-	for (uint32_t i = 0; f->family && i < f->general.n; i++) {
-		jit_general *g = f->general.v[i];
-		if (!gd_same_but_sizes(&g->sig, sig, f->spec)) continue;
-		for (uint32_t k = 0; k < sig->narg; k++) {
-			uint32_t bits = gd_moved(&g->sig.arg[k], &sig->arg[k]);
-			*moves |= (bits & ~g->moved[k]) != 0;
-			g->moved[k] |= bits;
-		}
-		return g;
+	for (uint32_t k = 0; g && k < sig->narg; k++) {
+		uint32_t bits = gd_moved(&g->sig.arg[k], &sig->arg[k]);
+		*moves |= (bits & ~g->moved[k]) != 0;
+		g->moved[k] |= bits;
 	}
-	return NULL;
+	return g;
 }
 
 /* Adds the last sizes that depend on data, of those that the call has met so far, without repeats. */
@@ -223,17 +219,12 @@ lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_a
 	return m;
 }
 
-uint32_t jit_max_sizes(const tj_fn *f) { return (uint32_t)f->opts.max_entries * (f->family ? SIZES : 1); }
-
 /* ---- the table ---- */
-static void take_out(tj_fn *f, uint32_t i)
+unsigned long long jit_entry_hits(const jit_entry *e)
 {
-	jit_entry *e = f->entry.v[i];
-	gd_remove(&f->table, e);
-	f->entry.v[i] = f->entry.v[--f->entry.n];
-	atomic_store(&e->dead, true);
-	drop_general(f, e->general);
-	jit_entry_unref(e);
+	unsigned long long n = atomic_load(&e->hits);
+	for (const jit_hit *h = e->known; h; h = h->next) n += atomic_load(&h->hits);
+	return n;
 }
 
 /* The log may call f again, so lines are written after table_lock is released: until then they are kept here. */
@@ -243,27 +234,30 @@ static void write_line(const tj_fn *f, const line *l)
 	if (*l->text) rt_log(&f->engine->rt.log, RT_LOG_CACHE, "%s", l->text);
 }
 
-static void evict_oldest(tj_fn *f, line *l)
+/* Makes room for one more size. The last one that went is *evicted, a reference. */
+static void evict_sizes(tj_fn *f, line *l, jit_entry **evicted)
 {
-	uint32_t oldest = 0;
-	for (uint32_t i = 1; i < f->entry.n; i++)
-		if (atomic_load(&f->entry.v[i]->stamp) < atomic_load(&f->entry.v[oldest]->stamp)) oldest = i;
-	JIT_COUNT(f, evictions);
-	char where[JIT_WHERE];
-	snprintf(l->text, sizeof l->text, "[%s] evicted: more sizes than %d times .max_entries = %d",
-	         jit_where(where, f, f->entry.v[oldest], -1), SIZES, f->opts.max_entries);
-	take_out(f, oldest);
+	jit_entry *e;
+	while (jit_full(f) && (e = jit_choose_victim(f))) {
+		char where[JIT_WHERE];
+		JIT_COUNT(f, evictions);
+		snprintf(l->text, sizeof l->text, "[%s] evicted: %u sizes take %zu KiB", jit_where(where, f, e, -1), f->entry.n, f->keep.bytes >> 10);
+		jit_entry_unref(*evicted);
+		*evicted = e;
+		atomic_fetch_add(&e->refs, 1);
+		jit_evict(e);
+	}
 }
 
-/* Evicts all sizes of the least recently used general entry. */
+/* Evicts all sizes of the least recently used signature. Each new signature costs a compile, so looking at all of them costs little. */
 static void evict_general(tj_fn *f, line *l)
 {
 	jit_general *oldest = NULL;
 	unsigned long long least = 0;
 	for (uint32_t i = 0; i < f->general.n; i++) {
 		unsigned long long last = 0;
-		for (uint32_t k = 0; k < f->entry.n; k++)
-			if (f->entry.v[k]->general == f->general.v[i] && atomic_load(&f->entry.v[k]->stamp) > last) last = atomic_load(&f->entry.v[k]->stamp);
+		for (const jit_entry *e = f->general.v[i]->newest; e; e = e->older)
+			if (atomic_load(&e->stamp) > last) last = atomic_load(&e->stamp);
 		if (oldest && last >= least) continue;
 		oldest = f->general.v[i];
 		least = last;
@@ -271,25 +265,42 @@ static void evict_general(tj_fn *f, line *l)
 	JIT_COUNT(f, evictions);
 	snprintf(l->text, sizeof l->text, "[%.100s/%u] evicted: more than .max_entries = %d signatures", f->name, oldest->number,
 	         f->opts.max_entries);
-	for (uint32_t k = f->entry.n; k-- > 0;)
-		if (f->entry.v[k]->general == oldest) take_out(f, k);
+	for (uint32_t n = oldest->n; n; n--) jit_evict(oldest->newest);
 }
 
-/* Makes an entry for a new key. Under table_lock. */
-static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const uint32_t *word, uint32_t n, line *l)
+static void link_size(tj_fn *f, jit_general *g, jit_entry *e)
 {
-	if (!g && f->general.n >= (uint32_t)f->opts.max_entries) evict_general(f, l);
-	if (g && f->entry.n >= jit_max_sizes(f)) evict_oldest(f, l);
-	if (!g && !(g = new_general(f, sig))) return NULL;
+	e->nth = g->made++;
+	e->at = f->entry.n;
+	f->entry.v[f->entry.n++] = e;
+	e->older = g->newest;
+	if (e->older) e->older->newer = e;
+	else g->oldest = e;
+	g->newest = e;
+	g->n++;
+	f->keep.bytes += e->bytes;
+	jit_welcome(e);
+}
+
+/* What a new key needs: its general entry, if there is one, and its words without sizes (NULL: .dynamic is OFF). */
+typedef struct place { const uint32_t *word, *kind; uint32_t n; } place;
+
+/* Makes an entry for a new key. Under table_lock. */
+static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const place *p, line *l, jit_entry **evicted)
+{
+	bool first = !g;
+	if (first && f->opts.max_entries && f->general.n >= (uint32_t)f->opts.max_entries) evict_general(f, l);
+	if (g) g->n++; /* holds it while sizes go */
+	evict_sizes(f, l, evicted);
+	if (g) g->n--;
+	if (first && !(g = new_general(f, sig, p->kind))) return NULL;
 	jit_entry *e = rt_reserve(&f->entry, 1) ? new_entry(f, g, sig) : NULL;
-	if (e && !gd_insert(&f->table, word, n, e)) {
+	if (e && !(e->key = gd_insert(&f->table, p->word, p->n, e))) {
 		jit_entry_unref(e);
 		e = NULL;
 	}
-	if (e) {
-		e->nth = g->made++;
-		f->entry.v[f->entry.n++] = e;
-	} else drop_general(f, g);
+	if (e) link_size(f, g, e);
+	else if (!g->n) jit_drop_general(f, g);
 	return e;
 }
 
@@ -310,39 +321,60 @@ static void explain_size(tj_fn *f, jit_general *g, gd_why *w, const char *site)
 	tell_cause(f, &r, w, g->number);
 }
 
-/* The entry of a key that this context has not met: from the table of exact keys, else a new one; a reference. */
-jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *made)
+/* The words of the key without sizes, in *out; false: out of memory. */
+static bool make_kind(tj_ctx *c, const tj_fn *f, const gd_sig *sig, const uint32_t **out)
 {
-	uint32_t n = gd_key_words(sig), nearest = 0;
-	gd_why why = { .cause = GD_SAME };
-	rt_err err = { 0 };
-	bool fresh = false, explain = false, moves = false;
-	jit_general *g = NULL;
-	line evicted_line = { "" };
-	if (f->spec && !gd_spec_check(f->spec, sig, f->site, &err)) return jit_report(c, site, &err), NULL;
-	unsigned long long evicted = atomic_load(&f->count.evictions);
-	rt_lock(&f->table_lock);
-	jit_entry *e = gd_find(&f->table, word, n);
-	if (!e) {
-		g = find_general(f, sig, &moves);
-		if (g) gd_compare(&g->sig, sig, &why);
-		else explain = nearest_entry(f, sig, &why, &nearest);
-		e = add_entry(f, g, sig, word, n, &evicted_line);
-		fresh = e != NULL;
+	uint32_t *w = f->family ? rt_arena_alloc(&c->act.mem, gd_kind_words(sig) * sizeof *w) : NULL;
+	if (w) gd_kind_key(sig, f->spec, w);
+	*out = w;
+	return w || !f->family;
+}
+
+typedef struct found {       /* what is to be told of a new entry */
+	gd_why why;
+	uint32_t nearest;
+	jit_general *general;    /* of which it is a further size; NULL: a new signature */
+	bool explain, moves;
+	line evicted;
+} found;
+
+/* Finds or makes the entry; a reference. Under table_lock. */
+static jit_entry *find_or_add(tj_ctx *c, tj_fn *f, const gd_sig *sig, place *p, found *x, bool *fresh, jit_entry **evicted)
+{
+	jit_entry *e = gd_find(&f->table, p->word, p->n);
+	*fresh = false;
+	if (!e && make_kind(c, f, sig, &p->kind)) {
+		x->general = find_general(f, sig, p->kind, &x->moves);
+		if (x->general) gd_compare(&x->general->sig, sig, &x->why);
+		else x->explain = nearest_entry(f, sig, &x->why, &x->nearest);
+		e = add_entry(f, x->general, sig, p, &x->evicted, evicted);
+		*fresh = e != NULL;
 	}
 	if (e) atomic_fetch_add(&e->refs, 1);
+	return e;
+}
+
+/* The entry of a key that this context has not met: from the table of exact keys, else a new one; a reference. */
+jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *fresh, jit_entry **evicted)
+{
+	place p = { .word = word, .n = gd_key_words(sig) };
+	found x = { .why = { .cause = GD_SAME } };
+	rt_err err = { 0 };
+	if (f->spec && !gd_spec_check(f->spec, sig, f->site, &err)) return jit_report(c, site, &err), NULL;
+	unsigned long long evictions = atomic_load(&f->count.evictions);
+	rt_lock(&f->table_lock);
+	jit_entry *e = find_or_add(c, f, sig, &p, &x, fresh, evicted);
 	rt_unlock(&f->table_lock);
-	write_line(f, &evicted_line);
+	write_line(f, &x.evicted);
 	if (!e) return jit_error(c, site, TJ_ERR_NOMEM, "call", NULL, "out of memory"), NULL;
-	if (atomic_load(&f->count.evictions) != evicted) explain_eviction(f, site);
-	if (fresh && explain) explain_new_entry(f, e->number, &why, nearest, site);
-	if (fresh && g && moves) explain_size(f, g, &why, site);
+	if (atomic_load(&f->count.evictions) != evictions) explain_eviction(f, site);
+	if (!*fresh) return e;
+	if (x.explain) explain_new_entry(f, e->number, &x.why, x.nearest, site);
+	if (x.general && x.moves) explain_size(f, x.general, &x.why, site);
 	char where[JIT_WHERE];
-	if (fresh)
-		rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] new %s, %u arguments", jit_where(where, f, e, -1), g ? "size" : "signature",
-		       sig->narg);
-	if (fresh) jit_log_guards(f, e, NULL);
-	*made = fresh;
+	rt_log(&f->engine->rt.log, RT_LOG_CACHE, "[%s] new %s, %u arguments", jit_where(where, f, e, -1), x.general ? "size" : "signature",
+	       sig->narg);
+	jit_log_guards(f, e, NULL);
 	return e;
 }
 
@@ -376,14 +408,10 @@ void jit_drop_empty(jit_entry *e)
 	if (!empty && !full) return;
 	bool dropped = false;
 	rt_lock(&f->table_lock);
-	for (uint32_t i = 0; i < f->entry.n; i++) {
-		if (f->entry.v[i] != e || (empty && atomic_load(&e->root.child))) continue;
-		if (full) {
-			JIT_COUNT(f, evictions);
-			dropped = true;
-		}
-		take_out(f, i);
-		break;
+	if (!atomic_load(&e->dead) && (full || !atomic_load(&e->root.child))) {
+		if (full) JIT_COUNT(f, evictions);
+		dropped = full;
+		jit_take_out(e);
 	}
 	rt_unlock(&f->table_lock);
 	if (!dropped) return;

@@ -83,6 +83,7 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 	count_calls(f, &s);
 	s.entries = f->general.n;
 	s.sizes = f->entry.n;
+	s.bytes = f->keep.bytes;
 	for (uint32_t i = 0; i < f->entry.n; i++) count_plans(f->entry.v[i], &s);
 	rt_unlock(&f->table_lock);
 	rt_unlock(&f->compile);
@@ -206,18 +207,11 @@ static void print_ring(const jit_ring *r, const char *title, FILE *out)
 	}
 }
 
-static unsigned long long hits_of(const jit_entry *e)
-{
-	unsigned long long hits = count_of(&e->hits);
-	for (const jit_hit *h = e->known; h; h = h->next) hits += count_of(&h->hits);
-	return hits;
-}
-
 static void print_entry(tj_fn *f, const jit_entry *e, FILE *out)
 {
 	char nth[16] = "";
 	if (e->nth) snprintf(nth, sizeof nth, ".%u", e->nth);
-	fprintf(out, "  trace %u%s: %llu calls hit it\n", e->number, nth, hits_of(e));
+	fprintf(out, "  trace %u%s: %llu calls hit it\n", e->number, nth, jit_entry_hits(e));
 	jit_each_entry_guard(f, e, print_guard, &(shown){ out, 0, "    " });
 	for (uint32_t k = 0; k < e->sealed.n; k++) print_segment(f, e->sealed.v[k], out);
 }
@@ -234,11 +228,9 @@ static void print_general(tj_fn *f, const jit_general *g, FILE *out)
 		fprintf(out, "  signature %u: %s; %u sizes, which share code where the form of a kernel is the same\n", g->number,
 		        rt_str(&t), g->made);
 	rt_text_free(&t);
-	for (uint32_t i = 0; i < f->entry.n; i++) {
-		const jit_entry *e = f->entry.v[i];
-		if (e->general != g) continue;
+	for (const jit_entry *e = g->oldest; e; e = e->newer) {
 		if (n++ < SHOWN) print_entry(f, e, out);
-		else hits += hits_of(e);
+		else hits += jit_entry_hits(e);
 	}
 	if (n > SHOWN) fprintf(out, "  and %u more sizes: %llu calls hit them\n", n - SHOWN, hits);
 }

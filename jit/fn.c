@@ -3,7 +3,7 @@
 #include "jit/call.h"
 #include "jit/guard.h"
 
-enum { DEFAULT_ENTRIES = 64 };
+enum { DEFAULT_BYTES = 128 << 20 };
 
 /* The smallest free function index: contexts keep their memos in an array by index. Under the lock of the engine. */
 static bool take_index(jit_engine *e, uint32_t *index)
@@ -108,7 +108,7 @@ static tj_fn *new_fn(tj_ctx *c, const char *site, tj_body *body, void *self, con
 		free_fn(f);
 		return NULL;
 	}
-	if (!f->opts.max_entries) f->opts.max_entries = DEFAULT_ENTRIES;
+	if (!f->opts.max_bytes) f->opts.max_bytes = DEFAULT_BYTES;
 	rt_lock(&c->engine->rt.lock);
 	if (!take_index(c->engine, &f->index)) {
 		rt_unlock(&c->engine->rt.lock);
@@ -140,7 +140,7 @@ static const char *mistake(const tj_compile_opts *o, tj_body *body, const char *
 	*hint = "leave it out to inherit that of the caller";
 	if (o->autocast != TJ_BOOL && o->autocast != TJ_F16 && o->autocast != TJ_BF16 && o->autocast != TJ_F32)
 		return ".autocast is not TJ_BF16, TJ_F16 or TJ_F32 (none)";
-	*hint = "0 means 64";
+	*hint = "0: as many as fit in .max_bytes";
 	if (o->max_entries < 0) return ".max_entries is negative";
 	*hint = "list addresses of variables: TJ_VARS(&w, &b)";
 	for (int k = 0; k < 2; k++)
@@ -215,6 +215,8 @@ void jit_fn_free(tj_fn *f)
 	rt_vec_free(&f->general);
 	rt_vec_free(&f->entry);
 	gd_table_free(&f->table);
+	gd_table_free(&f->kinds);
+	jit_keep_free(f);
 	for (int i = 0; i < JIT_REASONS; i++) {
 		rt_free(f->reasons.line[i].text);
 		rt_free(f->notes.line[i].text);

@@ -10,6 +10,7 @@
 typedef struct jit_act jit_act;
 typedef struct jit_bound jit_bound;
 
+enum { JIT_SIZES = 16 }; /* times .max_entries: the most sizes, if that is given */
 /* All signatures that differ only in sizes. Each has its own jit_entry and trace; they share code. */
 typedef struct jit_general {
 	atomic_int refs;         /* held by the function and by each entry */
@@ -17,6 +18,10 @@ typedef struct jit_general {
 	gd_sig sig;              /* the first signature that was met */
 	uint32_t *moved;         /* by argument: a bit for each dimension whose size is a symbol */
 	uint32_t made;           /* number of entries ever made of it */
+	uint32_t room[4];        /* rt_exec.room of the last plan of each of its first segments; under fn->compile */
+	uint32_t at, n;          /* its index in tj_fn.general; number of its entries there are */
+	const uint32_t *key;     /* in tj_fn.kinds; NULL: .dynamic is OFF */
+	struct jit_entry *oldest, *newest; /* list of its entries, in the order in which they were made */
 } jit_general;
 
 typedef struct jit_entry {   /* one signature, sizes included */
@@ -27,10 +32,15 @@ typedef struct jit_entry {   /* one signature, sizes included */
 	uint32_t number;         /* that of `general` */
 	uint32_t nth;            /* which of the entries of `general` it is: 0, 1, ... */
 	jit_general *general;
+	struct jit_entry *older, *newer; /* in the list of `general` */
+	uint32_t at;             /* its index in tj_fn.entry */
+	const uint32_t *key;     /* in tj_fn.table */
+	size_t bytes;            /* of its traces, plans and paths; under fn->table_lock */
+	uint64_t seen;           /* stamp when the hand of eviction last came by */
 	jit_node root;
 	rt_vec(jit_node *) sealed; /* compiled boundaries, in the order of compilation; under fn->compile */
 	struct jit_hit *known;   /* list of the hits of all contexts that lead to this entry; under fn->table_lock */
-	atomic_ullong hits, stamp; /* hits: those of freed jit_hits. stamp: serial of the last call, to evict the oldest */
+	atomic_ullong hits, stamp; /* hits: those of freed jit_hits. stamp: serial of the last call */
 } jit_entry;
 
 /* Each context has its own counters (jit_memo), without contention. When a context ends, its counts are added to those of the function. */
@@ -46,6 +56,18 @@ typedef struct jit_counters {
 	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes, compiles, compiled, shared;
 	_Atomic(double) trace_ms, lower_ms, codegen_ms;
 } jit_counters;
+
+/* evict.c: which traces stay. All under fn->table_lock. */
+enum { JIT_GUESTS = 8 };
+typedef struct jit_keep {
+	size_t bytes;            /* of all entries */
+	uint32_t hand;           /* index in tj_fn.entry: where the search for a trace to drop goes on */
+	jit_entry *guest[JIT_GUESTS]; /* see evict.c; the oldest first */
+	uint32_t nguest;
+	uint32_t *ghost, nghost; /* marks of dropped keys, by hash; a power of two */
+	uint64_t again;          /* of the last 64 new keys: a bit for each that came again after it was dropped */
+	uint32_t came;           /* number of guests that there were */
+} jit_keep;
 
 enum { JIT_REASONS = 32 };
 typedef struct jit_line { char *text; uint32_t times; } jit_line;
@@ -73,9 +95,10 @@ struct tj_fn {
 	atomic_bool widened;     /* it was reported that products of .autocast are computed in f32 */
 	atomic_uint parted;      /* number of side exits because two numbers of one line were no longer equal */
 	pthread_mutex_t table_lock, compile;
-	gd_table table;
+	gd_table table, kinds;   /* exact key -> jit_entry; key without sizes -> jit_general */
 	rt_vec(jit_entry *) entry;
 	rt_vec(jit_general *) general;
+	jit_keep keep;
 	uint32_t next_entry;
 	gd_spec *spec;           /* of .shapes; NULL: none */
 	lo_family *family;       /* code shared by all sizes; NULL: .dynamic is OFF */
@@ -93,12 +116,22 @@ struct tj_fn {
 void jit_fn_free(tj_fn *f); /* no call of f runs */
 
 /* entry.c */
-/* Returns a reference; NULL: the error is reported. fresh: set when the entry is new. */
-jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *fresh);
+/* Returns a reference; NULL: the error is reported. fresh: set when the entry is new. evicted: a reference to an entry that had to go for it. */
+jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *fresh, jit_entry **evicted);
 lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_arena *mem); /* which sizes are symbols */
-uint32_t jit_max_sizes(const tj_fn *f);
 void jit_entry_unref(jit_entry *e);
 void jit_general_unref(jit_general *g);
 void jit_drop_empty(jit_entry *e);
+unsigned long long jit_entry_hits(const jit_entry *e); /* of all contexts. Under table_lock */
+
+/* evict.c. Under table_lock, but jit_charge() */
+void jit_charge(jit_entry *e, size_t bytes);          /* the entry holds so much more */
+bool jit_full(const tj_fn *f);                        /* a trace must go before a size is added */
+jit_entry *jit_choose_victim(tj_fn *f);               /* which; NULL: there is none */
+void jit_take_out(jit_entry *e);                      /* drops it; the reference of the table, too */
+void jit_evict(jit_entry *e);                         /* the same, and its key is remembered for a while */
+void jit_drop_general(tj_fn *f, jit_general *g);      /* it has no entries */
+void jit_welcome(jit_entry *e);                       /* it was just added */
+void jit_keep_free(tj_fn *f);
 
 #endif

@@ -271,20 +271,41 @@ static uint32_t *make_key(const tj_ctx *c, rt_arena *mem, tj_fn *f, const gd_sig
 }
 
 /* ---- meeting a key ---- */
-static void drop_hit(jit_memo *s, uint32_t i)
+static void drop_hit(jit_hit *h)
 {
-	gd_remove(&s->table, s->known.v[i]);
-	if (s->last == s->known.v[i]) s->last = NULL;
-	free_hit(s->known.v[i]);
-	s->known.v[i] = s->known.v[--s->known.n];
+	jit_memo *s = h->memo;
+	gd_remove(&s->table, h->key);
+	if (s->last == h) s->last = NULL;
+	s->known.v[h->at] = s->known.v[--s->known.n];
+	s->known.v[h->at]->at = h->at;
+	free_hit(h);
 }
 
-/* Drops the hits of evicted entries, or all hits when there are too many. */
+/* Drops the hits of this context that lead to an entry which had to go, so that the entry is freed. */
+static void forget(jit_memo *s, jit_entry *e)
+{
+	jit_hit *mine[4], *h;
+	uint32_t n = 0;
+	rt_lock(&e->fn->table_lock);
+	for (h = e->known; h && n < RT_COUNT(mine); h = h->next)
+		if (h->memo == s) mine[n++] = h;
+	rt_unlock(&e->fn->table_lock);
+	while (n) drop_hit(mine[--n]);
+	jit_entry_unref(e);
+}
+
+/* Before a hit is added: looks at a few hits, drops those of entries that other contexts let go, and keeps their number in bounds: a key
+ * has cells in it, so one entry can have many. */
+enum { SWEPT = 4, HITS = 1024, HITS_AN_ENTRY = 4 };
 static void sweep(jit_memo *s)
 {
-	for (uint32_t i = s->known.n; i-- > 0;)
-		if (atomic_load_explicit(&s->known.v[i]->entry->dead, memory_order_relaxed)) drop_hit(s, i);
-	if (s->known.n > 4 * jit_max_sizes(s->fn)) forget_all(s);
+	const uint32_t most = HITS + HITS_AN_ENTRY * __atomic_load_n(&s->fn->entry.n, __ATOMIC_RELAXED);
+	for (int i = 0; i < SWEPT && s->known.n; i++) {
+		if (s->broom >= s->known.n) s->broom = 0;
+		jit_hit *h = s->known.v[s->broom];
+		if (atomic_load_explicit(&h->entry->dead, memory_order_relaxed) || s->known.n > most) drop_hit(h);
+		else s->broom++;
+	}
 }
 
 /* Takes over the reference on e. The hit holds the layouts of the state, so that equal addresses mean equal layouts. */
@@ -292,7 +313,7 @@ static jit_hit *new_hit(tj_ctx *c, jit_memo *s, jit_entry *e, const uint32_t *wo
 {
 	const tj_fn *f = s->fn;
 	jit_hit *h = rt_calloc(sizeof *h + f->nstate * sizeof *h->layout);
-	if (!h || !rt_reserve(&s->known, 1) || !gd_insert(&s->table, word, n, h)) {
+	if (!h || !rt_reserve(&s->known, 1) || !(h->key = gd_insert(&s->table, word, n, h))) {
 		rt_free(h);
 		jit_entry_unref(e);
 		jit_error(c, s->fn->site, TJ_ERR_NOMEM, "call", NULL, "out of memory");
@@ -301,8 +322,11 @@ static jit_hit *new_hit(tj_ctx *c, jit_memo *s, jit_entry *e, const uint32_t *wo
 	h->entry = e;
 	for (uint32_t j = 0; j < f->nstate; j++)
 		if (!rt_is_number(*f->state[j])) h->layout[h->nlayout++] = rt_layout_ref((*f->state[j])->layout);
+	h->memo = s;
+	h->at = s->known.n;
 	s->known.v[s->known.n++] = h;
 	link_hit(h);
+	jit_charge(e, sizeof *h + 2 * n * sizeof *word);
 	return h;
 }
 
@@ -313,11 +337,12 @@ jit_hit *jit_meet(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars, 
 	rt_arena *mem = &c->act.mem;
 	uint32_t n = 0, *word = make_sig(c, mem, f, in, scalars, site, &sig) ? make_key(c, mem, f, &sig, in, &n) : NULL;
 	jit_hit *h = NULL;
-	sweep(s);
 	if (word && (h = gd_find(&s->table, word, n))) JIT_TICK(s, met);
 	else if (word) {
 		bool fresh = false;
-		jit_entry *e = jit_find_entry(c, f, &sig, word, site, &fresh);
+		jit_entry *evicted = NULL, *e = jit_find_entry(c, f, &sig, word, site, &fresh, &evicted);
+		if (evicted) forget(s, evicted);
+		sweep(s);
 		h = e ? new_hit(c, s, e, word, n) : NULL;
 		if (fresh) JIT_TICK(s, fresh);
 		else if (h) JIT_TICK(s, keyed);

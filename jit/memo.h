@@ -15,6 +15,9 @@ typedef struct jit_seen { /* an argument or a state variable of the last call */
 typedef struct jit_hit { /* a key that a context has met, and its entry */
 	jit_entry *entry;        /* reference held */
 	struct jit_hit *prev, *next; /* list jit_entry.known */
+	struct jit_memo *memo;   /* which knows it */
+	uint32_t at;             /* its index in jit_memo.known */
+	const uint32_t *key;     /* in jit_memo.table */
 	atomic_ullong hits;      /* written by its context only */
 	struct jit_path *path;   /* DIRECT: runs instead of the body; NULL: not learned yet */
 	bool deep;               /* the call has too many segments for direct mode */
@@ -30,6 +33,7 @@ typedef struct jit_memo {
 	rt_vec(tj_scalar) scalar;
 	gd_table table;          /* key -> hit */
 	rt_vec(jit_hit *) known;
+	uint32_t broom;          /* index in known: where the search for hits of dropped entries goes on */
 	uint32_t until_audit;
 #define X(what) atomic_ullong what;
 	JIT_MEMO_COUNTERS(X)

@@ -151,11 +151,24 @@ static bool same_sources(jit_act *a, const jit_path *p, const jit_done *d)
 }
 
 /* ---- the path of a call ---- */
+/* Bytes of a path that ends in the return; one that branches has no outputs and no assigns. */
+static size_t room_of(const jit_act *a, const jit_done *d, uint32_t nexpr)
+{
+	enum { ARRAYS = 15, ROUNDED = 16 };
+	const size_t ext = sizeof(jit_from) + sizeof(jit_bound) + sizeof(void *), num = sizeof(jit_operand) + sizeof(uint64_t);
+	const size_t value = 3 * sizeof(void *) + sizeof(uint32_t), out = sizeof(jit_from) + sizeof(jit_operand);
+	const bool last = d->boundary->op == JIT_RETURN;
+	return sizeof(jit_path) + (d->next_from + 1) * ext + (d->nnum_from + 1) * num + (nexpr + 1) * sizeof(jit_late_expr) +
+	       (d->plan->n + 1) * value + (d->nstray + 1) * sizeof(jit_stray) +
+	       (last ? ((size_t)a->fn->opts.nout + 1) * out + (a->assigned.n + 1) * sizeof(jit_assign) : 0) + ARRAYS * ROUNDED;
+}
+
 static jit_path *new_path(jit_act *a, const jit_done *d, uint32_t depth)
 {
 	rt_arena mem = { 0 };
-	jit_path *p = rt_arena_alloc(&mem, sizeof *p);
 	uint32_t first = depth ? a->done.v[depth - 1].nexpr : 0;
+	rt_arena_room(&mem, room_of(a, d, d->nexpr - first));
+	jit_path *p = rt_arena_alloc(&mem, sizeof *p);
 	if (!p) return NULL;
 	p->boundary = d->boundary;
 	p->site = d->boundary->site;
@@ -376,5 +389,9 @@ void jit_learn_end(jit_act *a, tj_tensor *const *res)
 		}
 		to = &p->way[d->bit];
 	}
-	if (fresh) *join = fresh;
+	if (!fresh) return;
+	size_t bytes = 0;
+	for (const jit_path *p = fresh; p; p = p->way[0] ? p->way[0] : p->way[1]) bytes += p->mem.total;
+	jit_charge(a->entry, bytes);
+	*join = fresh;
 }

@@ -91,14 +91,12 @@ static const jit_node *find_alike(const jit_act *a, const jit_node *boundary)
 static bool keep_as_elsewhere(jit_act *a, const jit_node *boundary, keeping *keep)
 {
 	const jit_segment *s = keep->s;
-	const tj_fn *f = a->fn;
 	const jit_node *alike = find_alike(a, boundary);
 	bool ok = true, found = false;
 	if (alike) return keep_as(keep, alike);
 	rt_lock(&a->fn->table_lock);
-	for (uint32_t i = f->entry.n; ok && !found && i-- > 0;) {
-		const jit_entry *e = f->entry.v[i];
-		if (e == a->entry || e->general != a->entry->general || e->sealed.n <= s->number) continue;
+	for (const jit_entry *e = a->entry->general->newest; ok && !found && e; e = e->older) {
+		if (e == a->entry || e->sealed.n <= s->number) continue;
 		const jit_node *other = e->sealed.v[s->number];
 		if (!(found = same_ops(boundary, other))) continue;
 		ok = keep_as(keep, other);
@@ -168,6 +166,14 @@ static bool enlist(jit_entry *e, jit_node *n, rt_err *err)
 	return true;
 }
 
+/* The bytes of a path that was recorded, without its plan. */
+static size_t bytes_of(const jit_node *fresh)
+{
+	size_t bytes = sizeof(jit_segment);
+	for (const jit_node *n = fresh; n; n = atomic_load(&n->child)) bytes += jit_node_bytes(n);
+	return bytes;
+}
+
 /* Makes the recording a part of the trace; the first thread that brings it compiles it. */
 jit_node *jit_seal(jit_act *a, jit_node *n)
 {
@@ -179,7 +185,10 @@ jit_node *jit_seal(jit_act *a, jit_node *n)
 	bool ok = twin || compile_segment(a, n, &err);
 	if (ok && !twin) twin = find_twin(from, a->fresh); /* a call from inside of the compile may have sealed the same path */
 	if (twin) jit_free_trie(a->fresh);
-	else if ((ok = ok && enlist(a->entry, n, &err))) publish(from, a->fresh);
+	else if ((ok = ok && enlist(a->entry, n, &err))) {
+		jit_charge(a->entry, bytes_of(a->fresh));
+		publish(from, a->fresh);
+	}
 	rt_unlock(&a->fn->compile);
 	if (!ok) return jit_report(a->ctx, a->cursor->site, &err), NULL;
 	a->fresh = NULL;

@@ -175,12 +175,11 @@ static bool put_segment(tj_fn *f, const jit_general *g, const jit_entry *const *
 }
 
 /* Chooses the last sizes without symbols of 0 or 1, since those sizes have other code. */
-static int choose(const tj_fn *f, const jit_general *g, const jit_entry **e)
+static int choose(const jit_general *g, const jit_entry **e)
 {
 	int n = 0;
-	for (uint32_t i = f->entry.n; i-- > 0 && n < SIZES;) {
-		const jit_entry *x = f->entry.v[i];
-		bool plain = x->general == g && x->sealed.n;
+	for (const jit_entry *x = g->newest; x && n < SIZES; x = x->older) {
+		bool plain = x->sealed.n;
 		for (uint32_t a = 0; plain && a < g->sig.narg; a++)
 			for (int d = 0; x->sig.arg[a].layout && d < x->sig.arg[a].layout->rank; d++)
 				if (g->moved[a] >> d & 1 && x->sig.arg[a].layout->dim[d] < 2) plain = false;
@@ -192,7 +191,7 @@ static int choose(const tj_fn *f, const jit_general *g, const jit_entry **e)
 void jit_put_general(tj_fn *f, const jit_general *g, rt_text *t)
 {
 	const jit_entry *e[SIZES];
-	int n = choose(f, g, e);
+	int n = choose(g, e);
 	rt_putf(t, "# %s, signature %u: ", f->name, g->number);
 	gd_put_general(t, &g->sig, g->moved, f->spec);
 	rt_putf(t, "; %u sizes met, %d compared\n", g->made, n);

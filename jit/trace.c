@@ -31,6 +31,11 @@ jit_node *jit_new_node(int nsrc, int nattr, int nmet)
 	return n;
 }
 
+size_t jit_node_bytes(const jit_node *n)
+{
+	return sizeof *n + n->nattr * sizeof *n->attr + n->nmet * sizeof *n->met + n->nsrc * sizeof *n->src;
+}
+
 bool jit_same_node(const jit_node *x, const jit_node *y)
 {
 	if (x->op != y->op || x->mode != y->mode || x->nsrc != y->nsrc || x->nattr != y->nattr || x->nmet != y->nmet ||
@@ -107,6 +112,6 @@ void jit_plan_unref(jit_plan *p)
 	rt_free(p->residual);
 	rt_free(p->content);
 	rt_free(p->into);
-	if (p->n) ir_graph_free(&p->graph);
+	ir_packed_free(p->graph);
 	rt_free(p);
 }

@@ -108,7 +108,7 @@ typedef struct jit_plan {
 	rt_exec *exec;
 	uint32_t n;
 	jit_value *value;        /* sorted by seq */
-	ir_graph graph;          /* the graph that was lowered; dumps lower it again to make their text. Valid when n > 0 */
+	ir_packed *graph;        /* the graph that was lowered; dumps lower it again to make their text. NULL when n is 0 */
 	uint32_t settings;       /* under which it was lowered */
 	struct lo_content *content; /* by slot of the graph, as it was lowered: ids alone */
 	uint32_t ncontent;
@@ -140,6 +140,7 @@ static inline tj_dtype jit_autocast(uint8_t mode, int op, int nsrc, const ir_met
 const char *jit_event_name(int op);
 const char *jit_autocast_name(uint8_t mode); /* "TJ_BF16"; "none" */
 jit_node *jit_new_node(int nsrc, int nattr, int nmet);
+size_t jit_node_bytes(const jit_node *n);
 bool jit_same_node(const jit_node *a, const jit_node *b);
 const jit_node *jit_flow_of(const jit_node *yield); /* the control flow that a YIELD belongs to */
 void jit_free_node(jit_node *n);

@@ -18,6 +18,7 @@ void lo_count_regions(rt_plan *p)
 			p->exec.library_calls += x->library_calls;
 			p->exec.eval_steps += x->eval_steps;
 			p->exec.code_bytes += x->code_bytes;
+			p->exec.bytes += x->bytes;
 			p->exec.packed_bytes += x->packed_bytes;
 			p->exec.codegen_ms += x->codegen_ms;
 		}

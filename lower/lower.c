@@ -111,11 +111,12 @@ static bool place_outputs(lo_low *L)
 }
 
 /* ---- the whole ---- */
-static rt_plan *new_plan(int nout)
+static rt_plan *new_plan(int nout, size_t room)
 {
 	rt_arena mem = { 0 };
+	rt_arena_room(&mem, room);
 	rt_plan *p = rt_arena_alloc(&mem, sizeof *p);
-	rt_out *out = p ? rt_arena_alloc(&mem, sizeof *out * ((size_t)nout + 1)) : NULL;
+	rt_out *out = p ? rt_arena_alloc(&mem, sizeof *out * (size_t)nout) : NULL;
 	if (!out) {
 		rt_arena_free(&mem);
 		return NULL;
@@ -280,7 +281,7 @@ static tj_status build_without(const ir_graph *flat, const lo_opts *o, rt_plan *
 	if (o->missing) *o->missing = missing;
 	*err = (rt_err){ 0 };
 	rt_exec_unref(&(*p)->exec);
-	*p = new_plan((int)flat->out.n);
+	*p = new_plan((int)flat->out.n, 0);
 	return *p ? build_plan(flat, &plain, lo_on_devices(flat) ? &plain : o, *p, &missing, err) : nomem(err);
 }
 
@@ -292,7 +293,7 @@ static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_er
 	if (!err) err = &own;
 	ir_graph flat;
 	ir_graph_init(&flat);
-	rt_plan *p = new_plan((int)g->out.n);
+	rt_plan *p = new_plan((int)g->out.n, o->room);
 	tj_status st = p ? prepare(g, &flat, o->off, err) : nomem(err);
 	if (st == TJ_OK) st = build_plan(&flat, o, o, p, &missing, err);
 	if (st != TJ_OK && missing) st = build_without(&flat, o, &p, missing, err);
@@ -301,6 +302,8 @@ static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_er
 		if (p) rt_exec_unref(&p->exec);
 		return st;
 	}
+	p->exec.bytes = p->mem.total;
+	p->exec.room = rt_arena_used(&p->mem);
 	lo_count_regions(p);
 	p->exec.lower_ms = rt_now_ms() - t0 - p->exec.codegen_ms;
 	*out = &p->exec;

@@ -384,6 +384,7 @@ typedef struct lo_opts {
 	lo_moving moving;
 	const lo_content *content;    /* by external slot; NULL: no content is known */
 	uint32_t ncontent;
+	size_t room;                  /* bytes that a plan of this form took (rt_exec.room); 0: not known */
 	lo_shelf *shelf;              /* copies of these contents are shared, and counted; NULL: each plan has its own */
 	bool to_cpu;                  /* a region whose outputs the host reads: copy them to the CPU */
 	bool store_all;               /* a region: store every output, also one that is an input seen through strides; exception: carries */

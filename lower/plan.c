@@ -229,8 +229,8 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 {
 	bool ok = true;
 	L->numbers = L->devices ? numbers_of(L) : 0;
-	p->step = rt_arena_alloc(&p->mem, sizeof *p->step * (L->step.n + 1));
-	rt_time *time = rt_arena_alloc(&p->mem, sizeof *time * (L->step.n + 1));
+	p->step = rt_arena_alloc(&p->mem, sizeof *p->step * L->step.n);
+	rt_time *time = rt_arena_alloc(&p->mem, sizeof *time * L->step.n);
 	p->shared = rt_arena_alloc(&p->mem, sizeof *p->shared * (2 * L->step.n + L->buf.n +
 	                                                         1)); /* room: each kernel may share code, or come from a new object */
 	if (!p->step || !time || !p->shared) return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");

@@ -80,10 +80,8 @@ struct rt_chunk {
 	_Alignas(16) unsigned char bytes[];
 };
 
-static bool add_chunk(rt_arena *a, size_t bytes)
+static bool add_chunk(rt_arena *a, size_t size)
 {
-	size_t size = a->total < 1024 ? 1024 : a->total < (1 << 20) ? a->total : (1 << 20);
-	if (size < bytes) size = bytes;
 	struct rt_chunk *c = rt_calloc(sizeof *c + size);
 	if (!c) return false;
 	c->below = a->top;
@@ -94,14 +92,22 @@ static bool add_chunk(rt_arena *a, size_t bytes)
 	return true;
 }
 
+void rt_arena_room(rt_arena *a, size_t bytes)
+{
+	if (!a->top && bytes) add_chunk(a, (bytes + 15) & ~(size_t)15); /* without memory, the first allocation will say so */
+}
+
 void *rt_arena_alloc(rt_arena *a, size_t bytes)
 {
+	const size_t more = a->total < 1024 ? 1024 : a->total < (1 << 20) ? a->total : (1 << 20);
 	bytes = (bytes + 15) & ~(size_t)15;
-	if ((!a->top || a->top->size - a->used < bytes) && !add_chunk(a, bytes)) return NULL;
+	if ((!a->top || a->top->size - a->used < bytes) && !add_chunk(a, more < bytes ? bytes : more)) return NULL;
 	void *p = a->top->bytes + a->used;
 	a->used += bytes;
 	return p;
 }
+
+size_t rt_arena_used(const rt_arena *a) { return a->top ? a->total - (a->top->size - a->used) : 0; }
 
 char *rt_arena_strdup(rt_arena *a, const char *s)
 {

@@ -52,6 +52,8 @@ typedef struct rt_arena {
 	size_t used, total; /* bytes: used of the top chunk; held in all chunks */
 } rt_arena;
 void *rt_arena_alloc(rt_arena *a, size_t bytes); /* 16-byte aligned, zeroed; NULL when out of memory */
+void rt_arena_room(rt_arena *a, size_t bytes); /* an empty arena takes so many bytes at first, not 1 KiB */
+size_t rt_arena_used(const rt_arena *a);
 char *rt_arena_strdup(rt_arena *a, const char *s);
 void rt_arena_reset(rt_arena *a); /* empties it, but keeps one chunk */
 void rt_arena_free(rt_arena *a);

@@ -73,6 +73,8 @@ typedef struct rt_exec {
 	uint32_t kernels, library_calls, eval_steps; /* kernels: also those that stand by for a library call (rt_step.rest) */
 	uint32_t compiled;       /* kernels whose code was made for this executable; the code of the others existed */
 	size_t code_bytes;
+	size_t bytes;            /* of its own memory, without code and packed constants */
+	size_t room;             /* of these, what its steps and buffers use: what a plan for other sizes may ask for from the start */
 	size_t packed_bytes;     /* of constants that it has in panels (LO_PANELS) */
 	size_t arena_bytes[RT_DEVICES]; /* bytes of temporaries, by device */
 	rt_full full;

@@ -55,6 +55,13 @@ static void start(void)
 	ready = pthread_key_create(&key, drop_thread) == 0;
 }
 
+/* TJ_CODEGEN=fast */
+static LLVMCodeGenOptLevel level(void)
+{
+	const char *s = getenv("TJ_CODEGEN");
+	return s && !strcmp(s, "fast") ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault;
+}
+
 static LLVMTargetMachineRef make_machine(int bits, rt_err *err)
 {
 	char *cpu = LLVMGetHostCPUName(), *host = LLVMGetHostCPUFeatures(), *message = NULL;
@@ -68,8 +75,7 @@ static LLVMTargetMachineRef make_machine(int bits, rt_err *err)
 		rt_fail(err, TJ_ERR_COMPILE, "codegen", "%s", message);
 	else if (features.oom) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	else
-		m = LLVMCreateTargetMachine(target, triple, cpu, rt_str(&features), LLVMCodeGenLevelDefault,
-									LLVMRelocPIC, LLVMCodeModelSmall);
+		m = LLVMCreateTargetMachine(target, triple, cpu, rt_str(&features), level(), LLVMRelocPIC, LLVMCodeModelSmall);
 	LLVMDisposeMessage(message);
 	LLVMDisposeMessage(cpu);
 	LLVMDisposeMessage(host);

@@ -71,6 +71,8 @@ static void check_env_cpu(const rt_log_to *log)
 {
 	const char *v = getenv("TJ_CPU");
 	if (v && *v && !rt_wanted_bits()) rt_warn(log, "TJ_CPU=%s is not 512, 256 or 128; it is ignored", v);
+	v = getenv("TJ_CODEGEN");
+	if (v && *v && strcmp(v, "fast")) rt_warn(log, "TJ_CODEGEN=%s is not fast; it is ignored", v);
 }
 
 /* runtime/onednn.c and cublaslt.c read them when the first product is planned that they might compute. */

@@ -243,23 +243,35 @@ static void put_kernel(printer *p)
 typedef struct known { uint64_t hash[2]; rt_entry entry; } known;
 static struct { pthread_mutex_t lock; rt_vec(known) known; } codes = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static rt_entry build(const char *text, rt_err *err)
+/* Compiles the text; leaves the library `so`. */
+static bool compile_text(const char *text, const char *so)
 {
-	char path[] = "/tmp/mock-XXXXXX.c", so[64], command[256];
+	char path[] = "/tmp/mock-XXXXXX.c", made[600], command[1400];
 	int fd = mkstemps(path, 2);
 	FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
 	bool ok = f && fputs(text, f) >= 0;
 	if (f) fclose(f);
-	snprintf(so, sizeof so, "%s.so", path);
-	snprintf(command, sizeof command, "cc -O0 -w -ffp-contract=off -shared -fPIC -o %s %s", so, path);
-	ok = ok && system(command) == 0;
+	snprintf(made, sizeof made, "%.500s-%d", so, (int)getpid());
+	snprintf(command, sizeof command, "cc -O0 -w -ffp-contract=off -shared -fPIC -o %s %s", made, path);
+	ok = ok && system(command) == 0 && rename(made, so) == 0;
+	if (ok) unlink(path); /* else it is there to be looked at */
+	return ok;
+}
+
+/* TEST_OBJECTS: a folder in which the libraries stay for other programs. */
+static rt_entry build(const char *text, const uint64_t *hash, rt_err *err)
+{
+	const char *folder = getenv("TEST_OBJECTS");
+	char so[560];
+	if (folder) snprintf(so, sizeof so, "%.500s/mock-%016llx%016llx.so", folder, (unsigned long long)hash[0], (unsigned long long)hash[1]);
+	else snprintf(so, sizeof so, "/tmp/mock-%d-%016llx.so", (int)getpid(), (unsigned long long)hash[0]);
+	const bool ok = (folder && access(so, R_OK) == 0) || compile_text(text, so);
 	void *library = ok ? dlopen(so, RTLD_NOW) : NULL;
 	rt_entry entry = NULL;
 	void *symbol = library ? dlsym(library, "mock_entry") : NULL;
 	memcpy(&entry, &symbol, sizeof entry);
-	if (!entry) rt_fail(err, TJ_ERR_COMPILE, "mock", "the kernel does not compile, see %s", path);
-	else unlink(path);
-	unlink(so);
+	if (!entry) rt_fail(err, TJ_ERR_COMPILE, "mock", "a kernel does not compile, see /tmp/mock-*.c");
+	if (!folder) unlink(so);
 	return entry;
 }
 
@@ -274,7 +286,7 @@ rt_entry mock_kernel(const char *text, rt_err *err)
 			pthread_mutex_unlock(&codes.lock);
 			return k.entry;
 		}
-	k.entry = build(text, err);
+	k.entry = build(text, k.hash, err);
 	if (k.entry) rt_push(&codes.known, k);
 	pthread_mutex_unlock(&codes.lock);
 	return k.entry;

@@ -2,7 +2,7 @@
 /* An NVRTC without a GPU: libnvrtc.so.13 for tests. It compiles the text that the real one gets with the C++ compiler of the system, after
  * device.h; its "cubin" names a shared object. Behind each kernel it adds a function that calls it with a pointer to its arguments.
  *
- * Objects are kept in the folder `cache` beside this library, under the hash of everything that they are made of. They are compiled for
+ * Objects are kept in the folder TEST_OBJECTS, or in `cache` beside this library, under the hash of everything that they are made of. They are compiled for
  * the thread sanitizer and for checks of undefined behaviour, whose functions are in device.c. FAKE_CUDA_KEEP=1: the program is kept, too.
  * FAKE_NVRTC_NEWEST=90: it knows no newer architecture. */
 #include "test/fake/fake.h"
@@ -217,7 +217,7 @@ static bool take_option(program *p, const char *o, bool *contracts)
 int nvrtcCompileProgram(program *p, int n, const char *const *options)
 {
 	FAILS(nvrtcCompileProgram);
-	char folder[300], path[540], to[520];
+	char folder[300], objects[400], path[540], to[520];
 	size_t bytes;
 	bool contracts = false;
 	for (int i = 0; i < n; i++)
@@ -225,9 +225,10 @@ int nvrtcCompileProgram(program *p, int n, const char *const *options)
 	if (!p->arch) return INVALID_OPTION;
 	own_folder(folder, sizeof folder);
 	const XXH128_hash_t h = XXH3_128bits_withSeed(p->text, strlen(p->text), hash_of_rest(folder) + contracts);
-	snprintf(to, sizeof to, "%s/cache", folder);
-	mkdir(to, 0777);
-	snprintf(to, sizeof to, "%s/cache/%016llx%016llx.so", folder, (unsigned long long)h.high64, (unsigned long long)h.low64);
+	if (getenv("TEST_OBJECTS")) snprintf(objects, sizeof objects, "%s", getenv("TEST_OBJECTS"));
+	else snprintf(objects, sizeof objects, "%s/cache", folder);
+	mkdir(objects, 0777);
+	snprintf(to, sizeof to, "%s/%016llx%016llx.so", objects, (unsigned long long)h.high64, (unsigned long long)h.low64);
 	p->cubin = (struct fake_cubin){ .magic = FAKE_MAGIC, .arch = p->arch, .ptx = p->cubin.ptx };
 	snprintf(p->cubin.path, sizeof p->cubin.path, "%.511s", to);
 	if (!access(to, R_OK)) return 0;

@@ -29,8 +29,10 @@ uint32_t gd_key_words(const gd_sig *s);
 void gd_key(const gd_sig *s, uint32_t *word);
 
 uint64_t gd_hash(const uint32_t *word, uint32_t n);
-uint64_t gd_sig_hash(const gd_sig *s); /* of sizes and strides, not of layouts: those whose last tensor is gone get another id when they come again */
-typedef struct gd_bucket { uint64_t hash; uint32_t *word; void *entry; } gd_bucket; /* word: length of the key, then its words; NULL: free */
+/* Of sizes and strides, not of layouts: a layout whose last tensor is gone gets another id when it comes again. */
+uint64_t gd_sig_hash(const gd_sig *s);
+/* word: length of the key, then its words; NULL: free */
+typedef struct gd_bucket { uint64_t hash; uint32_t *word; void *entry; } gd_bucket;
 typedef struct gd_table { gd_bucket *bucket; uint32_t n, cap; } gd_table;
 void *gd_find(const gd_table *t, const uint32_t *word, uint32_t n);
 /* A key that is not there yet. Returns its copy in the table, which gd_remove() takes; valid until then. NULL: out of memory. */
@@ -102,8 +104,8 @@ gd_spec *gd_spec_parse(const char *text, uint32_t nin, rt_err *err); /* free it 
 bool gd_spec_check(const gd_spec *s, const gd_sig *sig, const char *site, rt_err *err); /* site: where the spec was given */
 
 /* ---- general.c: signatures that differ in sizes alone ---- */
-/* All that an exact key has but sizes and strides; of an argument that is declared `static` these, too. Equal words <=> the signatures differ
- * in sizes alone. spec may be NULL. */
+/* All that an exact key has but sizes and strides; of an argument that is declared `static` these, too. Equal words <=> the signatures
+ * differ in sizes alone. spec may be NULL. */
 uint32_t gd_kind_words(const gd_sig *s);
 void gd_kind_key(const gd_sig *s, const gd_spec *spec, uint32_t *word);
 /* for arguments of two such signatures: bit d is set when dimension d differs */

@@ -7,64 +7,6 @@
 
 enum { MAX_SEGMENTS = 256, NEAREST = 64 };
 
-static void free_sig(gd_sig *s)
-{
-	for (uint32_t i = 0; s->arg && i < s->narg; i++) rt_layout_unref(s->arg[i].layout);
-	rt_free(s->arg);
-	rt_free(s->ints);
-}
-
-static bool copy_sig(gd_sig *to, const gd_sig *s)
-{
-	*to = *s;
-	to->arg = rt_calloc((s->narg + 1) * sizeof *to->arg);
-	to->ints = rt_calloc((s->nint + 1) * sizeof *to->ints);
-	if (!to->arg || !to->ints) return false;
-	if (s->nint) memcpy(to->ints, s->ints, s->nint * sizeof *s->ints);
-	for (uint32_t i = 0; i < s->narg; i++) {
-		to->arg[i] = s->arg[i];
-		if (s->arg[i].layout) rt_layout_ref(s->arg[i].layout);
-	}
-	return true;
-}
-
-void jit_general_unref(jit_general *g)
-{
-	if (atomic_fetch_sub(&g->refs, 1) != 1) return;
-	free_sig(&g->sig);
-	rt_free(g->moved);
-	rt_free(g);
-}
-
-void jit_entry_unref(jit_entry *e)
-{
-	if (!e || atomic_fetch_sub(&e->refs, 1) != 1) return;
-	jit_node *first = atomic_load(&e->root.child);
-	if (first) jit_free_trie(first);
-	rt_vec_free(&e->sealed);
-	free_sig(&e->sig);
-	jit_general_unref(e->general);
-	rt_free(e);
-}
-
-static jit_entry *new_entry(tj_fn *f, jit_general *g, const gd_sig *sig)
-{
-	jit_entry *e = rt_calloc(sizeof *e);
-	if (!e) return NULL;
-	atomic_init(&e->refs, 1);
-	e->fn = f;
-	e->number = g->number;
-	if (!copy_sig(&e->sig, sig)) {
-		free_sig(&e->sig);
-		rt_free(e);
-		return NULL;
-	}
-	atomic_fetch_add(&g->refs, 1);
-	e->general = g;
-	e->bytes = sizeof *e + sig->narg * sizeof *sig->arg + 2 * gd_key_words(sig) * sizeof(uint32_t);
-	return e;
-}
-
 /* ---- reasons ---- */
 static void tell_cause(tj_fn *f, tj_reason *r, const gd_why *w, uint32_t trace)
 {
@@ -151,7 +93,7 @@ static jit_general *new_general(tj_fn *f, const gd_sig *sig, const uint32_t *kin
 	atomic_init(&g->refs, 1);
 	g->number = f->next_entry;
 	g->moved = rt_calloc((sig->narg + 1) * sizeof *g->moved);
-	if (!copy_sig(&g->sig, sig) || !g->moved) return jit_general_unref(g), NULL;
+	if (!jit_copy_sig(&g->sig, sig) || !g->moved) return jit_general_unref(g), NULL;
 	if (kind && !(g->key = gd_insert(&f->kinds, kind, gd_kind_words(sig), g))) return jit_general_unref(g), NULL;
 	f->next_entry++;
 	mark_named(f, g);
@@ -220,13 +162,6 @@ lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_a
 }
 
 /* ---- the table ---- */
-unsigned long long jit_entry_hits(const jit_entry *e)
-{
-	unsigned long long n = atomic_load(&e->hits);
-	for (const jit_hit *h = e->known; h; h = h->next) n += atomic_load(&h->hits);
-	return n;
-}
-
 /* The log may call f again, so lines are written after table_lock is released: until then they are kept here. */
 typedef struct line { char text[200]; } line;
 static void write_line(const tj_fn *f, const line *l)
@@ -294,7 +229,7 @@ static jit_entry *add_entry(tj_fn *f, jit_general *g, const gd_sig *sig, const p
 	evict_sizes(f, l, evicted);
 	if (g) g->n--;
 	if (first && !(g = new_general(f, sig, p->kind))) return NULL;
-	jit_entry *e = rt_reserve(&f->entry, 1) ? new_entry(f, g, sig) : NULL;
+	jit_entry *e = rt_reserve(&f->entry, 1) ? jit_new_entry(f, g, sig) : NULL;
 	if (e && !(e->key = gd_insert(&f->table, p->word, p->n, e))) {
 		jit_entry_unref(e);
 		e = NULL;

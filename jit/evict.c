@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Which traces of a function stay, when they would take more memory than .max_bytes. Each step takes as long for any number of traces.
  *
- * THE HAND goes round over all traces. One that was used since it last came by stays; the first one that was not is dropped. So what is in
- * use stays, as if the least recently used one were dropped.
+ * THE HAND goes round over all traces. One that was used again since it last came by stays; the first one that was not is dropped. So what
+ * is in use stays, as if the least recently used one were dropped.
  *
- * GUESTS  A program that cycles through more sizes than there is room for would then drop just what comes next, and find nothing again. Such
- * a program is known by sizes that come again after they were dropped: marks of these, the ghosts, are kept for a while. If an eighth of the
- * new ones do, each new key is a guest until eight more have come: then it is dropped, unless it was used meanwhile. So all but eight
- * of the places keep what they have, and of a cycle of n sizes in room for m, m - 8 are found again. One in sixteen is no guest, so that
- * what is kept changes when the program does. */
+ * GUESTS  A program that cycles through more sizes than there is room for would then drop just what comes next, and find nothing again.
+ * Such a program is known by sizes that come again after they were dropped: marks of these, the ghosts, are kept for a while. If an eighth
+ * of the new ones do, each new one is a guest until eight more have come: then it is dropped, unless it was used meanwhile. So all but
+ * eight of the places keep what they have, and of a cycle of n sizes in room for m, m - 8 are found again. One in sixteen is no guest, so
+ * that what is kept changes when the program does. */
 #include "jit/fn.h"
 
 enum { GHOSTS = 1024, GHOSTS_AN_ENTRY = 4, CYCLES = 64 / 8, NO_GUEST = 16, LOOKS = 64 };
@@ -74,6 +74,13 @@ static void leave_guests(jit_keep *k, const jit_entry *e)
 	k->nguest = n;
 }
 
+static bool is_guest(const jit_keep *k, const jit_entry *e)
+{
+	for (uint32_t i = 0; i < k->nguest; i++)
+		if (k->guest[i] == e) return true;
+	return false;
+}
+
 /* The oldest guest, once there are enough; those that were used are guests no more. */
 static jit_entry *oldest_guest(jit_keep *k)
 {
@@ -93,10 +100,10 @@ jit_entry *jit_choose_victim(tj_fn *f)
 	for (int i = 0; f->entry.n; i++) {
 		if (k->hand >= f->entry.n) k->hand = 0;
 		jit_entry *e = f->entry.v[k->hand];
-		const uint64_t stamp = atomic_load_explicit(&e->stamp, memory_order_relaxed);
-		if (stamp == e->seen || i == LOOKS) return e;
-		e->seen = stamp;
-		k->hand++;
+		const uint64_t hits = jit_entry_hits(e);
+		k->hand++; /* also past a victim, in whose place another trace will be */
+		if ((hits == e->seen && !is_guest(k, e)) || i == LOOKS) return e;
+		e->seen = hits;
 	}
 	return NULL;
 }

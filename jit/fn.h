@@ -36,7 +36,7 @@ typedef struct jit_entry {   /* one signature, sizes included */
 	uint32_t at;             /* its index in tj_fn.entry */
 	const uint32_t *key;     /* in tj_fn.table */
 	size_t bytes;            /* of its traces, plans and paths; under fn->table_lock */
-	uint64_t seen;           /* stamp when the hand of eviction last came by */
+	uint64_t seen;           /* its hits when the hand of eviction last came by */
 	jit_node root;
 	rt_vec(jit_node *) sealed; /* compiled boundaries, in the order of compilation; under fn->compile */
 	struct jit_hit *known;   /* list of the hits of all contexts that lead to this entry; under fn->table_lock */
@@ -116,12 +116,17 @@ struct tj_fn {
 void jit_fn_free(tj_fn *f); /* no call of f runs */
 
 /* entry.c */
-/* Returns a reference; NULL: the error is reported. fresh: set when the entry is new. evicted: a reference to an entry that had to go for it. */
+/* Returns a reference; NULL: the error is reported. fresh: set when the entry is new. evicted: a reference to an entry that had to go for
+ * it. */
 jit_entry *jit_find_entry(tj_ctx *c, tj_fn *f, const gd_sig *sig, const uint32_t *word, const char *site, bool *fresh, jit_entry **evicted);
 lo_moving jit_moving(const jit_act *a, const jit_bound *ext, uint32_t next, rt_arena *mem); /* which sizes are symbols */
+void jit_drop_empty(jit_entry *e);
+
+/* signature.c */
+bool jit_copy_sig(gd_sig *to, const gd_sig *s);
+jit_entry *jit_new_entry(tj_fn *f, jit_general *g, const gd_sig *sig); /* not yet in the table; NULL: out of memory */
 void jit_entry_unref(jit_entry *e);
 void jit_general_unref(jit_general *g);
-void jit_drop_empty(jit_entry *e);
 unsigned long long jit_entry_hits(const jit_entry *e); /* of all contexts. Under table_lock */
 
 /* evict.c. Under table_lock, but jit_charge() */
@@ -129,7 +134,7 @@ void jit_charge(jit_entry *e, size_t bytes);          /* the entry holds so much
 bool jit_full(const tj_fn *f);                        /* a trace must go before a size is added */
 jit_entry *jit_choose_victim(tj_fn *f);               /* which; NULL: there is none */
 void jit_take_out(jit_entry *e);                      /* drops it; the reference of the table, too */
-void jit_evict(jit_entry *e);                         /* the same, and its key is remembered for a while */
+void jit_evict(jit_entry *e); /* the same, and its key is remembered for a while */
 void jit_drop_general(tj_fn *f, jit_general *g);      /* it has no entries */
 void jit_welcome(jit_entry *e);                       /* it was just added */
 void jit_keep_free(tj_fn *f);

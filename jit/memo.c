@@ -330,6 +330,15 @@ static jit_hit *new_hit(tj_ctx *c, jit_memo *s, jit_entry *e, const uint32_t *wo
 	return h;
 }
 
+/* The hit of a key; NULL: the context has not met it, or its entry had to go. */
+static jit_hit *find_hit(jit_memo *s, const uint32_t *word, uint32_t n)
+{
+	jit_hit *h = gd_find(&s->table, word, n);
+	if (!h || !atomic_load_explicit(&h->entry->dead, memory_order_relaxed)) return h;
+	drop_hit(h);
+	return NULL;
+}
+
 jit_hit *jit_meet(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars, const char *site)
 {
 	gd_sig sig;
@@ -337,7 +346,7 @@ jit_hit *jit_meet(tj_ctx *c, jit_memo *s, tj_list in, const tj_scalar *scalars, 
 	rt_arena *mem = &c->act.mem;
 	uint32_t n = 0, *word = make_sig(c, mem, f, in, scalars, site, &sig) ? make_key(c, mem, f, &sig, in, &n) : NULL;
 	jit_hit *h = NULL;
-	if (word && (h = gd_find(&s->table, word, n))) JIT_TICK(s, met);
+	if (word && (h = find_hit(s, word, n))) JIT_TICK(s, met);
 	else if (word) {
 		bool fresh = false;
 		jit_entry *evicted = NULL, *e = jit_find_entry(c, f, &sig, word, site, &fresh, &evicted);

@@ -19,9 +19,9 @@ LLVMSRC := $(wildcard codegen_llvm/*.c)
 LLVMOBJ := $(LLVMSRC:%.c=$(BUILD)/%.o)
 TESTSRC := $(wildcard test/unit/*.c)
 TESTS   := $(TESTSRC:%.c=$(BUILD)/%)
+FUZZ    := fuzz fuzz_api fuzz_calls fuzz_counts fuzz_layers fuzz_loops fuzz_reads
 TESTOBJ := $(TESTS:=.o) \
-           $(patsubst %,$(BUILD)/test/%.o,matrix fuzz fuzz_api fuzz_calls fuzz_counts fuzz_layers fuzz_loops fuzz_reads gen ulp ulp_more stress mock mock_code) \
-           $(patsubst %,$(BUILD)/test/%.o,cuda_static products products_graph)
+           $(patsubst %,$(BUILD)/test/%.o,matrix $(FUZZ) gen ulp ulp_more stress mock mock_code cuda_static products products_graph)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
@@ -121,7 +121,7 @@ ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cublas test_cuda test_driver_fai
 	test_streams test_tiles test_undo)
 # LD_LIBRARY_PATH with the folder of the real libraries chooses a GPU.
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
-$(ON_FAKE): | $(FAKE)
+$(ON_FAKE): | $(if $(findstring fsanitize,$(EXTRA)),,$(FAKE))
 
 # ---- the real NVRTC, without a GPU ----
 CUDATOOLS := $(BUILD)/cuda-tools
@@ -135,7 +135,7 @@ cuda-static: $(BUILD)/test/cuda_static cuda-tools  ## compile each schedule for 
 
 # ---- the op matrix and the fuzzer ----
 $(BUILD)/test/matrix: $(BUILD)/test/matrix.o $(BUILD)/test/gen.o $(MOCK)
-$(BUILD)/test/fuzz: $(BUILD)/test/fuzz.o $(BUILD)/test/fuzz_api.o $(BUILD)/test/fuzz_calls.o $(BUILD)/test/fuzz_counts.o $(BUILD)/test/fuzz_layers.o $(BUILD)/test/fuzz_loops.o $(BUILD)/test/fuzz_reads.o $(BUILD)/test/gen.o $(MOCK)
+$(BUILD)/test/fuzz: $(patsubst %,$(BUILD)/test/%.o,$(FUZZ) gen) $(MOCK)
 $(BUILD)/test/products: $(patsubst %,$(BUILD)/test/%.o,products products_graph gen) $(MOCK)
 $(BUILD)/test/ulp: $(BUILD)/test/ulp.o
 $(BUILD)/test/ulp_more: $(BUILD)/test/ulp_more.o
@@ -204,11 +204,14 @@ demo: deps  ## install missing packages, build, train: make demo [TEXT=file] [ST
 	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/gpt
 	@$(BUILD)/examples/gpt $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(or $(STEPS),300) \
 		$(or $(DEVICE),cpu)
-test: deps  ## install missing packages, build, run all tests (about 13 minutes)
+test: deps  ## install missing packages, build, run the tests that each change must pass (five minutes on two cores)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
-	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh long check
-check: test-build  ## run the quick tests (one to two minutes), or all whose names match: make check [T=regex]
-	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh $(if $(T),-m '$(T)' slow) few check
+	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh t
+check: test-build  ## run the quick tests (half a minute), or those of `make test` whose names match: make check [T=regex]
+	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh $(if $(T),-m '$(T)' t,c)
+test-all: deps  ## run all tests, with code as users get it (half an hour); started again, it goes on where it was stopped
+	@$(MAKE) --no-print-directory -s -j2 test-build san-build-all
+	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -r a
 
 test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx \
 	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE) $(BUILD)/test/cuda_static
@@ -223,9 +226,12 @@ examples-out: $(EXAMPLES)  ## rewrite the expected output of the examples
 	test/examples.sh -w $(BUILD)/examples
 
 # ---- address and undefined-behaviour sanitizers over the unit tests ----
+SANMAKE = $(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g' \
+	EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 san-build:
-	@$(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g' \
-		EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined' lib san-tests
+	@+$(SANMAKE) lib $(BUILD)-san/tjc $$(BUILD=$(BUILD) test/suite.sh t | sed -n 's|^san_\([^ ]*\) .*|$(BUILD)-san/test/unit/\1|p')
+san-build-all:
+	@+$(SANMAKE) lib san-tests
 san-tests: $(TESTS) $(BUILD)/tjc
 
 tsan:  ## run the tests with threads under the thread sanitizer
@@ -239,23 +245,22 @@ tsan-tests: lib \
 	$(patsubst %,$(BUILD)/test/%,unit/test_team unit/test_threads unit/test_contexts stress)
 .PHONY: tsan tsan-tests
 
-# ---- seeded bugs: each must be found by make check ----
+# ---- seeded bugs: each must be found by make test ----
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
-FINDERS := test_cuda test_streams test_graphs test_scatter test_lines test_tiles test_programs test_fake goldens test_ir test_grad test_trace test_classes test_direct test_guards test_errors test_lower test_selection \
-           test_threads test_alloc fuzz_few products_few fuzz_api_few fuzz_sizes_few fuzz_reads_few ulp_few ulp_more_few examples \
-           test_math test_codegen
-FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS)))
+FINDERS := test_trace test_ir test_grad test_classes test_direct test_guards test_errors test_lower test_selection test_many goldens \
+           test_threads fuzz_few products_few fuzz_api_few fuzz_sizes_few fuzz_reads_few test_cuda test_streams test_graphs \
+           test_scatter test_lines test_tiles test_programs test_fake test_alloc ulp_few ulp_more_few examples test_math test_codegen
+FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS))) fuzz_figures_few fuzz_modes_few fuzz_grad_few fuzz_layers_few fuzz_cuda_few \
+           matrix_few matrix_sizes_few fuzz_rotate_few fuzz_off_few fuzz_rare_few
 pack: test-build $(BUILD)/tj-gpu  ## a tree for a machine with a GPU: build/pack
 	@test/pack.sh $(BUILD) $(BUILD)/pack
 .PHONY: pack
-mutants: test-build  ## see each bug of test/mutants found: make mutants [T=regex] (half an hour)
-	@test/mutants.sh $(BUILD) '$(T)'
-find-bug: test-build
-	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -x -t 180 -o '$(FINDERS)' slow few check
-.PHONY: mutants find-bug
+mutants: test-build  ## see each bug of test/mutants found: make mutants [T=regex] (an hour)
+	@FINDERS='$(FINDERS)' test/mutants.sh $(BUILD) '$(T)'
+.PHONY: mutants
 
-.PHONY: deps demo test check test-build san-build san-tests examples-out
+.PHONY: deps demo test check test-all test-build san-build san-build-all san-tests examples-out
 
 clean:  ## remove the build folder
 	rm -rf $(BUILD)

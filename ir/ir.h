@@ -384,7 +384,7 @@ tj_status ir_eval_op(ir_op op, int which /* of several results */, const int64_t
 tj_status ir_eval(const ir_graph *g, const void *const *ext, const uint64_t *num, const void *const *given,
                   void *const *out, const ir_eval_opts *o, rt_err *err);
 
-/* A control-flow node; out: a row-major destination for each result. */
+/* flow.c: a control-flow node; out: a row-major destination for each result. */
 tj_status ir_eval_flow(const ir_graph *g, ir_ref r, const ir_value *src, const uint64_t *num, void *const *out,
                        const ir_eval_opts *o, rt_err *err);
 

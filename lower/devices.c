@@ -40,6 +40,7 @@ static ir_ref copy_to(ir_graph *g, ir_ref a, int device, const char *site)
 	if (a == IR_NONE) return IR_NONE;
 	ir_meta m = ir_meta_of(g, a);
 	m.device = (uint8_t)device;
+	m.weak = false; /* a number in the memory of a device is a tensor: results that are inferred from it are there, too */
 	return ir_append(g, IR_to, &m, 1, &a, 1, (int64_t[]){ device }, site);
 }
 

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Applies each bug of test/mutants/*.patch to a copy of the tree, and runs the tests until one fails.
+# Applies each bug of test/mutants/*.patch to a copy of the tree, and runs programs of `make test` until one fails.
 #   test/mutants.sh build-folder [regex]
-# The first line of a patch describes the bug. Fails when the tests do not find a bug, or when a patch does not apply or does
-# not build. The build is copied, too, so that only files that depend on the patch are built again.
+# The first line of a patch describes the bug. test/mutants/finders.txt says which program finds which bug: that one is tried first, then
+# FINDERS in their order; only the program that is tried is built. Fails when no program finds a bug, or when a patch does not apply or does
+# not build. Prints a line `name finder seconds what`; the lines of the table that are new are printed at the end.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1 regex=${2:-.} found=0 missed=0
@@ -13,23 +14,45 @@ trap 'exit 2' INT TERM
 tree=$tmp/tree log=$tmp/log
 mkdir "$tree"
 tar -cf - --exclude=./.git --exclude="./$build-*" . | tar -xf - -C "$tree" || exit 2
+: >"$tmp/new"
 
-# Prints the program that failed, from the log of run.sh.
-finder() { awk '/^\[ *[0-9]+\/[0-9]+\] FAILED/ { print $(NF - 3); exit }' "$log"; }
+target() { # the file to build for a program
+	case $1 in
+	test_*) echo "$build/test/unit/$1" ;;
+	goldens) echo "$build/tjc" ;;
+	examples) make -pn 2>/dev/null | sed -n 's/^EXAMPLES := //p' | head -1 ;;
+	products_few) echo "$build/test/products" ;;
+	ulp_more_few) echo "$build/test/ulp_more" ;;
+	ulp_few | stress_few) echo "$build/test/${1%_few}" ;;
+	matrix_*) echo "$build/test/matrix" ;;
+	fuzz_*) echo "$build/test/fuzz" ;;
+	*) echo test-build ;;
+	esac
+}
+
+# Sets by to the program that finds the bug of the tree, or to what went wrong.
+search() { # name of the bug
+	by='FAIL not found'
+	for f in $(sed -n "s/^$1 //p" test/mutants/finders.txt) ${FINDERS:-}; do
+		if ! make -C "$tree" -s -j2 BUILD="$build" "$build/libtj-llvm.so" "$build/libtj.so" $(target "$f") >"$log" 2>&1; then
+			by='FAIL does not build'
+			return
+		fi
+		(cd "$tree" && TJ_THREADS=1 BUILD="$build" test/run.sh -x -t 180 -o "$f" t) >"$log" 2>&1
+		if grep -q ' FAILED ' "$log"; then
+			by=$f
+			return
+		fi
+	done
+}
 
 one() { # patch
-	name=$(basename "$1" .patch) start=$(date +%s) by=
+	name=$(basename "$1" .patch) start=$(date +%s)
 	tar -cf "$tmp/clean" -C "$tree" $(sed -n 's|^+++ b/||p' "$1") || exit 2
-	if ! patch -d "$tree" -p1 -s -f -F0 <"$1" >"$log" 2>&1; then
-		by='FAIL does not apply'
-	elif ! make -C "$tree" -s -j2 BUILD="$build" test-build >"$log" 2>&1; then
-		by='FAIL does not build'
-	elif make -C "$tree" -s BUILD="$build" find-bug >"$log" 2>&1; then
-		by='FAIL not found'
-	fi
+	if patch -d "$tree" -p1 -s -f -F0 <"$1" >"$log" 2>&1; then search "$name"; else by='FAIL does not apply'; fi
 	case $by in
-	'') found=$((found + 1)) && by=$(finder) ;;
-	*) missed=$((missed + 1)) && tail -20 "$log" ;;
+	FAIL*) missed=$((missed + 1)) && tail -20 "$log" ;;
+	*) found=$((found + 1)) && { grep -qx "$name $by" test/mutants/finders.txt || echo "$name $by" >>"$tmp/new"; } ;;
 	esac
 	rm -rf "$tree/test/fuzz-found" # else the goldens would report failures of this bug for the next one
 	printf '%-22s %-20s %4s s  %s\n' "$name" "$by" $(($(date +%s) - start)) "$(head -1 "$1")"
@@ -40,5 +63,6 @@ for p in "$tree"/test/mutants/*.patch; do # the patches of the copy: the tree ma
 	basename "$p" | grep -qE "$regex" || continue
 	one "$p"
 done
+[ ! -s "$tmp/new" ] || sed 's/^/new in finders.txt: /' "$tmp/new"
 echo "$found passed, $missed failed, 0 skipped"
 [ $missed -eq 0 ] && [ $found -gt 0 ]

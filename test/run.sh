@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs the programs of these tiers of test/suite, two at a time, and adds their counts up:
-#   BUILD=build test/run.sh [-x] [-t seconds] [-o names] [-m regex] tier...
+# Runs the programs of a tier of test/suite, two at a time, and adds their counts up:
+#   BUILD=build test/run.sh [-x] [-r] [-t seconds] [-o names] [-m regex] c|t|a
 # -x: stops at the first failure; -o: runs only the named programs, in that order; -m: only those whose names match.
+# -r: goes on where an earlier run was stopped: programs that passed with the same library are not run again.
 # The counts of a program are the last lines of cmocka, or its own line "N passed, N failed, N skipped".
 # The last line printed is "N passed, N failed, N skipped"; the reason of each skip is printed, too.
 set -u
-limit=900 stop=0 order= match=
+limit=900 stop=0 order= match= done=
+B=${BUILD:-build}
 
 # prints "passed failed skipped" from a log
 counts() {
@@ -30,6 +32,7 @@ one() { # folder limit 'name command'
 		[ "$failed" -gt 0 ] || failed=1
 	fi
 	echo "$1 $failed $3" >"$dir/$name.count"
+	[ $verdict = ok ] && [ -n "$DONE" ] && cp "$dir/$name.count" "$DONE/"
 	n=$(ls "$dir" | grep -c '\.count$')
 	{
 		printf '[%2d/%s] %-7s %-24s %6s passed  %4ss\n' "$n" "$(cat "$dir/total")" "$verdict" "$name" "$1" "$(($(date +%s) - start))"
@@ -52,6 +55,7 @@ fi
 while :; do
 	case ${1:-} in
 	-x) stop=255 && shift ;; # xargs starts no more programs after this status
+	-r) done=yes && shift ;;
 	-t) limit=$2 && shift 2 ;;
 	-o) order=$2 && shift 2 ;;
 	-m) match=$2 && shift 2 ;;
@@ -60,10 +64,25 @@ while :; do
 done
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-test/suite.sh "$@" | grep -E "^[^ ]*($match)" >"$dir/all"
+# What tests compile with gcc and tcc is kept for the next ones.
+TEST_OBJECTS=$PWD/$B/test/objects
+mkdir -p "$TEST_OBJECTS"
+export TEST_OBJECTS
+if [ "$1" != a ]; then # most of the time goes into code generation: a third of it will do
+	export TJ_CODEGEN=fast TEST_SAMPLE=1
+fi
+DONE=
+if [ -n "$done" ]; then
+	DONE=$B/test/passed-$(cat "$B/libtj.a" "$B/libtj-llvm.so" test/suite | cksum | tr ' ' -)
+	mkdir -p "$DONE"
+	cp "$DONE"/*.count "$dir/" 2>/dev/null
+fi
+export DONE
+test/suite.sh "$@" | grep -E "^[^ ]*($match)" |
+	while read -r name command; do [ -f "$dir/$name.count" ] || echo "$name $command"; done >"$dir/all"
 for n in $order; do grep "^$n " "$dir/all"; done >"$dir/ordered"
 [ -n "$order" ] || mv "$dir/all" "$dir/ordered"
-wc -l <"$dir/ordered" >"$dir/total"
+echo $(($(wc -l <"$dir/ordered") + $(ls "$dir" | grep -c '\.count$'))) >"$dir/total"
 tr '\n' '\0' <"$dir/ordered" | xargs -0 -n 1 -P 2 "$0" --one "$dir" "$limit" "$stop" 2>/dev/null
 set -- $(cat "$dir"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }')
 echo "$1 passed, $2 failed, $3 skipped"

@@ -1,44 +1,51 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Prints the programs of these tiers of test/suite, each as a line `name command`:  BUILD=build test/suite.sh tier...
+# Prints the programs of a tier of test/suite, each as a line `name command`:  BUILD=build test/suite.sh c|t|a
+# All of them: cta.
 set -u
 B=${BUILD:-build}
-# Programs of more than 8 s on a quiet core. `make test` runs them once: with sanitizers, or plain where these would check little but
-# numbers; `make check` if they are asked for. test_codegen runs in both ways: with sanitizers it compiles one width of each kernel only.
-slow=' test_alloc test_attention test_checkpoint test_codegen test_cuda test_epilogues test_grad test_inside test_lines test_math test_pairs test_scatter test_tiles test_turns test_vmap '
-plain=' test_attention test_math test_pairs test_vmap '
+# Unit tests that `make check` leaves to `make test`: each takes more than 1.5 s.
+slow='algebra alloc apart attention autocast callbacks cells checkpoint codegen convolve cublas cuda dots driver_fails dynamic epilogues
+grad graphs half indexing inside lines losses lower many math norms pairs points programs random rearrange resize scaler scatter selection sized
+special states statistics threads tiles training turns undo vmap wrap'
+# Unit tests that `make test` runs once more with the address and the undefined-behaviour sanitizer: of each folder of the library those
+# that go through most of it in little time.
+sanitized='between callbacks cells classes contexts custom devices direct doc earlier errors explain flow gradients guards hits inner ir
+many messages notes passes regions sized trace undo'
 # gcc 12's leak sanitizer sometimes crashes in its own tracer after threads have ended; the tests without threads look for leaks.
-threaded=' test_classes test_codegen test_contexts test_devices test_dynamic test_matmul test_lower test_team test_threads test_wrap '
+threaded='classes codegen contexts devices dynamic many matmul lower team threads wrap'
+# The sanitizer's dlopen() knows no rpath, and the fakes keep what they were given.
+on_fake='cuda cublas driver_fails epilogues fake graphs lines programs scatter streams tiles undo'
+
+in_list() { echo " $1 " | tr '\n' ' ' | grep -q " $2 "; } # list, word
 
 line() { # name, command
 	name=$1 && shift
 	case $name in
-	san_test_cuda | san_test_cublas | san_test_driver_fails | san_test_epilogues | san_test_fake | san_test_graphs | san_test_lines | san_test_programs | san_test_scatter | san_test_streams | san_test_tiles | san_test_undo) # the sanitizer's dlopen() knows no rpath; the fakes keep what they were given
-		set -- "LD_LIBRARY_PATH=\$B-san/test/fake ASAN_OPTIONS=detect_leaks=0 $*"
+	san_test_*)
+		test=${name#san_test_}
+		if in_list "$on_fake" "$test"; then set -- "LD_LIBRARY_PATH=\$F ASAN_OPTIONS=detect_leaks=0 $*";
+		elif in_list "$threaded" "$test"; then set -- "ASAN_OPTIONS=detect_leaks=0 $*"; fi
 		;;
-	san_*) case $threaded in *" ${name#san_} "*) set -- "ASAN_OPTIONS=detect_leaks=0 $*" ;; esac ;;
 	esac
-	echo "$name $*" | sed "s|\$B|$B|g"
+	echo "$name $*" | sed "s|\$B|$B|g; s|\$F|$B/test/fake|g"
 }
 
-each() { # tier, name, command
-	case $2 in
-	*%*)
-		for t in test/unit/test_*.c; do
-			t=$(basename "$t" .c)
-			case "$1 $2" in
-			'check %') case $slow in *" $t "*) continue ;; esac ;;
-			'slow %') case $slow in *" $t "*) ;; *) continue ;; esac ;;
-			'long %') case $plain' test_codegen ' in *" $t "*) ;; *) continue ;; esac ;;
-			*) case $plain in *" $t "*) continue ;; esac ;;
-			esac
-			line $(echo "$2 $3" | sed "s|%|$t|g")
-		done
-		;;
-	*) line "$2" "$3" ;;
-	esac
+units() { # tier, name with %, command
+	for t in test/unit/test_*.c; do
+		t=$(basename "$t" .c)
+		case "$1 $2" in
+		'c %') in_list "$slow" "${t#test_}" && continue ;;
+		't san_%') in_list "$sanitized" "${t#test_}" || continue ;;
+		esac
+		line $(echo "$2 $3" | sed "s|%|$t|g")
+	done
 }
 
-for tier; do
-	grep "^$tier " test/suite | while read -r t name command; do each "$t" "$name" "$command"; done
-done
+grep '^[cta]' test/suite | while read -r tiers name command; do
+	echo "$tiers" | grep -q "[$1]" || continue
+	case $name in
+	*%*) units "$1" "$name" "$command" ;;
+	*) line "$name" "$command" ;;
+	esac
+done | awk '!seen[$1]++'

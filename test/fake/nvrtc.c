@@ -2,8 +2,9 @@
 /* An NVRTC without a GPU: libnvrtc.so.13 for tests. It compiles the text that the real one gets with the C++ compiler of the system, after
  * device.h; its "cubin" names a shared object. Behind each kernel it adds a function that calls it with a pointer to its arguments.
  *
- * Objects are kept in the folder TEST_OBJECTS, or in `cache` beside this library, under the hash of everything that they are made of. They are compiled for
- * the thread sanitizer and for checks of undefined behaviour, whose functions are in device.c. FAKE_CUDA_KEEP=1: the program is kept, too.
+ * Objects are kept in the folder TEST_OBJECTS, or in `cache` beside this library, under the hash of everything that they are made of. They
+ * are compiled for the thread sanitizer and for checks of undefined behaviour, whose functions are in device.c. FAKE_CUDA_KEEP=1: the
+ * program is kept, too.
  * FAKE_NVRTC_NEWEST=90: it knows no newer architecture. */
 #include "test/fake/fake.h"
 

@@ -90,13 +90,13 @@ static bool note_name(jit_act *a, const char *name, tj_tensor *x)
 {
 	const size_t n = strlen(name) + 1;
 	char *copy = rt_arena_alloc(&a->mem, n);
-	tj_tensor *share = x->kind == RT_CELL || x->flags & RT_HEAP ? x : jit_share(a->ctx, a->scope, x);
+	tj_tensor *share = x->kind == RT_CELL ? x : jit_handle_in(a->ctx, a->scope, x);
 	if (!copy || !share) return false;
 	memcpy(copy, name, n);
 	return rt_push(&a->named, ((jit_named){ copy, x, share, *x }));
 }
 
-/* Another handle of an argument would be another tensor for gradients. */
+/* Where C has read a value since, another handle of an earlier value would be another tensor for gradients. */
 static tj_tensor *handle_of(const jit_act *a, const jit_named *v)
 {
 	const tj_tensor *t = v->t, *was = &v->was;

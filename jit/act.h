@@ -71,8 +71,9 @@ typedef struct jit_alias { /* a second handle of a tensor: as an operand it stan
 } jit_alias;
 typedef struct jit_named { /* a value that the running call gave a name (hooks.c) */
 	const char *name;
-	tj_tensor *t, *share;    /* share: lives as long as the call. t: the body's handle, if it is in scope and has `was` in it */
+	tj_tensor *t, *share;    /* share: lives as long as the call, or as `in`. t: the body's handle, if it is in scope and has `was` in it */
 	tj_tensor was;
+	jit_callback in;         /* the callback that computed the value; without .op: none did */
 } jit_named;
 typedef struct jit_span { uint32_t first, end; } jit_span;
 

@@ -290,7 +290,7 @@ TJ_API void tj_release_at(const char *site, tj_tensor *t);      /* gives back on
 /* A number is a handle that holds its value in its own bits; nothing is allocated. Any operand may be a number. Promotion
  * and guards look at its category (int or float), never at its value, which is a run-time argument of the code. */
 TJ_API tj_tensor *tj_f(double value); /* its dtype beside tensors, in views and in reductions: docs/NUMERICS.md */
-TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, else poison; tj_full() takes larger ones */
+TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, else poison; tj_from_data() takes larger ones */
 #define tj_i(value) tj_i_at(TJ_SITE, value)
 
 /* ---- tensors ------------------------------------------------------------------------------------- */

@@ -742,9 +742,9 @@ TJ_API tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list
 /* out[] = forward(in), with a gradient of the user's. backward gets in, then out, then the gradients by out, and sets one for each tensor
  * of in, of its shape (of an integer anything of its type; another float is cast to its dtype). What forward uses beside in counts as
  * constant. backward is traced once, whether a gradient is asked or not; its ops have gradients as usual, so higher orders and tj_jvp()
- * follow from it. in: tensors, no numbers. In backward each is a tensor of its own, so tj_grad() there gives partial derivatives, also where
- * one of in was computed from another one, or is passed twice. Not in backward; in all other callbacks it may be used. In forward it is for
- * gradients that are asked for there: any other takes backward. Outside of compiled functions it is forward(in). */
+ * follow from it. in: tensors, no numbers. In backward each is a tensor of its own: tj_grad() there gives partial derivatives, also where
+ * one of in was computed from another one, or is passed twice. Not in backward; in all other callbacks it may be used. In forward it is
+ * for gradients that are asked for there: any other takes backward. Outside of compiled functions it is forward(in). */
 TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in,
                                    void *self);
 #define tj_custom_grad(out, nout, forward, backward, in, self) tj_custom_grad_at(TJ_SITE, out, nout, forward, backward, in, self)

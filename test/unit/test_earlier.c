@@ -385,11 +385,11 @@ static void assigned_later(tj_tensor **out, tj_tensor *const *in, void *self)
 
 static void assigned_twice(tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	tj_tensor *w = self;
+	tj_tensor *w = self, *other = tj_neg(in[0]);
 	tj_assign(w, tj_mul(w, in[0]));
 	tj_tensor *h = tj_exp(w);
 	tj_item(total(h));
-	tj_assign(w, in[0]);
+	tj_assign(w, other);
 	tj_item(total(tj_square(h)));
 	tj_grad(out, total(tj_square(h)), TJ_LIST(w), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
 }

@@ -863,6 +863,7 @@ typedef struct tj_stats {
 	                                   * backward */
 	uint64_t computed_again; /* values of these plans that are not kept: steps that read them late compute them again, with the same bits */
 	uint64_t bytes;          /* of all traces and plans that are kept: what .max_bytes bounds */
+	uint64_t replayed;       /* direct mode: calls at new sizes that did not run the body, see .shapes */
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;

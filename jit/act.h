@@ -92,6 +92,7 @@ typedef struct jit_act {
 	bool broken;             /* a plan failed in mid-body: pending values are lost, and the call cannot go on */
 	bool alone;              /* set from the plan of the return to the commit when the engine has no other context */
 	uint32_t levels;         /* number of segments that learned */
+	bool asked;              /* the body asked for a size: tj_dim(), tj_numel() */
 	bool recorded;           /* an event of this call did not match and was recorded */
 	const char *reader;      /* line that needs a value which was not kept; NULL: the return */
 	double away;             /* TJ_TIME_GUARDS. away: ns spent at boundaries. followed: number of events so far */

@@ -18,6 +18,7 @@ typedef struct jit_general {
 	gd_sig sig;              /* the first signature that was met */
 	uint32_t *moved;         /* by argument: a bit for each dimension whose size is a symbol */
 	uint32_t made;           /* number of entries ever made of it */
+	atomic_bool formless;    /* its paths do not hold at other sizes (form.c) */
 	uint32_t room[4];        /* rt_exec.room of the last plan of each of its first segments; under fn->compile */
 	uint32_t at, n;          /* its index in tj_fn.general; number of its entries there are */
 	const uint32_t *key;     /* in tj_fn.kinds; NULL: .dynamic is OFF */
@@ -52,7 +53,7 @@ typedef struct jit_counters {
 #define X(what) atomic_ullong what;
 	JIT_MEMO_COUNTERS(X)
 #undef X
-	atomic_ullong recordings, side_exits, recomputed, failures, evictions;
+	atomic_ullong replayed, recordings, side_exits, recomputed, failures, evictions;
 	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes, compiles, compiled, shared;
 	_Atomic(double) trace_ms, lower_ms, codegen_ms;
 } jit_counters;

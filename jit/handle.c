@@ -133,9 +133,17 @@ int tj_rank(const tj_tensor *t)
 	return is_tensor(t) ? t->rank : -1;
 }
 
+/* A body that knows no size of its arguments asks for the same ops at each (form.c). A retained tensor has one size. */
+static void note_asked(const tj_tensor *t)
+{
+	tj_ctx *c = jit_thread_ctx;
+	if (c && c->active && !(t->flags & RT_HEAP)) c->act.asked = true;
+}
+
 int64_t tj_dim(const tj_tensor *t, int axis)
 {
 	if (!is_tensor(t)) return -1;
+	note_asked(t);
 	if (axis < 0) axis += t->rank;
 	return axis >= 0 && axis < t->rank ? t->layout->dim[axis] : -1;
 }
@@ -143,7 +151,9 @@ int64_t tj_dim(const tj_tensor *t, int axis)
 int64_t tj_numel(const tj_tensor *t)
 {
 	if (jit_is_number(t)) return 1;
-	return is_tensor(t) ? t->layout->numel : -1;
+	if (!is_tensor(t)) return -1;
+	note_asked(t);
+	return t->layout->numel;
 }
 
 tj_dtype tj_dtype_of(const tj_tensor *t)

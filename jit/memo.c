@@ -57,7 +57,7 @@ static void forget_all(jit_memo *s)
 	for (uint32_t i = 0; i < s->known.n; i++) free_hit(s->known.v[i]);
 	s->known.n = 0;
 	gd_table_free(&s->table);
-	s->last = NULL;
+	s->last = s->form = NULL;
 }
 
 static void free_memo(jit_memo *s)
@@ -276,6 +276,7 @@ static void drop_hit(jit_hit *h)
 	jit_memo *s = h->memo;
 	gd_remove(&s->table, h->key);
 	if (s->last == h) s->last = NULL;
+	if (s->form == h) s->form = NULL;
 	s->known.v[h->at] = s->known.v[--s->known.n];
 	s->known.v[h->at]->at = h->at;
 	free_hit(h);

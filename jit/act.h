@@ -144,9 +144,8 @@ bool jit_in_scope(const jit_act *a, const tj_tensor *h, bool any);
 /* The mode of a function that is called in a body with mode `outer`, 0 at the outermost call. .autocast is inherited unless it is set. */
 static inline uint8_t jit_mode(const tj_fn *f, uint8_t outer)
 {
-	const uint8_t fast = f->opts.numerics == TJ_FAST ? IR_FAST : 0, cast = f->opts.autocast == TJ_BF16  ? JIT_BF16
-	                                                                       : f->opts.autocast == TJ_F16 ? JIT_F16
-	                                                                                                    : 0;
+	const uint8_t fast = f->opts.numerics == TJ_FAST ? IR_FAST : 0;
+	const uint8_t cast = f->opts.autocast == TJ_BF16 ? JIT_BF16 : f->opts.autocast == TJ_F16 ? JIT_F16 : 0;
 	return (uint8_t)(fast | (f->opts.autocast ? cast : outer & JIT_AUTOCAST));
 }
 /* The mode of an event; 0 for events that are no ops. */

@@ -45,10 +45,11 @@ typedef struct jit_entry {   /* one signature, sizes included */
 } jit_entry;
 
 /* Each context has its own counters (jit_memo), without contention. When a context ends, its counts are added to those of the function. */
+/* clang-format off */
 #define JIT_MEMO_COUNTERS(X) \
-	X(calls) \
-	X(hits) X(boundaries) X(direct) X(audits) X(met) X(keyed) X(fresh) X(nested) X(refused) X(faults) X(checks) X(check_ps) X(events) \
-		X(event_ps)
+	X(calls) X(hits) X(boundaries) X(direct) X(audits) X(met) X(keyed) X(fresh) X(nested) X(refused) X(faults) \
+	X(checks) X(check_ps) X(events) X(event_ps)
+/* clang-format on */
 typedef struct jit_counters {
 #define X(what) atomic_ullong what;
 	JIT_MEMO_COUNTERS(X)

@@ -754,7 +754,8 @@ TJ_API tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *hook,
  * .grad_hooks of the function that is called hook it: those whose name is equal, or equal with any characters for each `*`, in their order.
  * (In nested calls these are the outermost function's, between tj_trace_begin() and tj_trace_end() those of its opts.) Without a hook it is
  * x itself. tj_grad_named() is the last value with exactly this name, to be asked for: tj_grad(&g, loss,
- * TJ_LIST(tj_grad_named("block1.out")), NULL). */
+ * TJ_LIST(tj_grad_named("block1.out")), NULL). What a callback computes, as of tj_cond() or tj_checkpoint(), does not exist behind it, so
+ * there it is an error: return it in out[] of the callback. */
 TJ_API tj_tensor *tj_grad_name_at(const char *site, tj_tensor *x, const char *name);
 TJ_API tj_tensor *tj_grad_named_at(const char *site, const char *name);
 #define tj_grad_name(x, name) tj_grad_name_at(TJ_SITE, x, name)

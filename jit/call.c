@@ -306,14 +306,14 @@ static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor
 /* Moves a value of the inner body to the scope of the caller. */
 static tj_tensor *move_out(tj_ctx *c, tj_scope *to, tj_tensor *t)
 {
-	return rt_is_number(t) || t->kind == RT_CELL || t->kind == RT_LATE || (t->flags & RT_HEAP) ? t : jit_share(c, to, t);
+	return rt_is_number(t) || t->kind == RT_CELL || t->kind == RT_LATE ? t : jit_handle_in(c, to, t);
 }
 
 /* A nested call returns values: of a cell its current version, which later assigns do not change. */
 static tj_tensor *snapshot(tj_ctx *c, const char *site, tj_scope *to, tj_tensor *made, tj_tensor *now)
 {
 	if (rt_is_number(made) || made->kind != RT_CELL) return move_out(c, to, made);
-	if (now->kind != RT_CELL) return jit_share(c, to, now);
+	if (now->kind != RT_CELL) return jit_handle_in(c, to, now);
 	tj_tensor *same = jit_event(site, IR_reshape, 1, &now, now->rank, now->layout->dim);
 	return same->kind == RT_POISON ? NULL : move_out(c, to, same);
 }
@@ -348,7 +348,7 @@ static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 		if (!h) s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 		else res[i] = h;
 	}
-	while (own && c->rt.scope != to) rt_scope_pop(&c->rt, jit_hold, a);
+	while (own && c->rt.scope != to) jit_pop_scope(c);
 	if (s == TJ_OK && f->opts.nout) memcpy(out, res, (size_t)f->opts.nout * sizeof *out);
 	return s;
 }

@@ -35,7 +35,8 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 		return bad(c, site, op, k, TJ_ERR_DEAD, "return it in out[], or keep it with tj_retain()", "is a temporary of a call that has ended");
 	if (t->kind == RT_PENDING && a->closed.n && t->seg == a->seg && jit_closed(a, t->seq))
 		return bad(c, site, op, k, TJ_ERR_DEAD, "return it in out[] of the callback", "is a value of a callback that has returned");
-	return t->kind == RT_CELL && a && a->assigned.n ? jit_version(a, t) : t;
+	if (t->kind == RT_CELL && a && a->assigned.n) t = jit_version(a, t);
+	return RT_UNLIKELY(a && a->alias.n) ? jit_first_handle(a, t) : t;
 }
 
 jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in)
@@ -110,10 +111,24 @@ tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buf
 	return NULL;
 }
 
-tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t)
+bool jit_alias_of(jit_act *a, tj_tensor *h, tj_tensor *t) { return rt_push(&a->alias, ((jit_alias){ h, jit_first_handle(a, t) })); }
+
+/* A retained tensor that is released in a call lives until the call ends; arguments live as long as the call. */
+static bool lives_in(const jit_act *a, const tj_scope *s, const tj_tensor *t)
 {
+	if (t->flags & RT_HEAP || (t->flags & RT_BORROWED && s->act == a->serial)) return true;
+	for (; s; s = s->parent)
+		if (jit_scope_has(s, t)) return true;
+	return false;
+}
+
+/* A pending value needs no entry in `alias`: its event tells what it is. */
+tj_tensor *jit_handle_in(tj_ctx *c, tj_scope *s, tj_tensor *t)
+{
+	jit_act *a = c->active && t->kind != RT_PENDING ? &c->act : NULL;
+	if (a && lives_in(a, s, t)) return t;
 	tj_tensor *h = rt_handle(&c->rt, s);
-	if (!h) return NULL;
+	if (!h || (a && !jit_alias_of(a, h, t))) return NULL;
 	*h = *t;
 	h->ctx = c;
 	h->row_major = NULL;

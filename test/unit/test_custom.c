@@ -362,6 +362,29 @@ static void in_a_turn(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_scan(&y, NULL, 0, turn, TJ_LIST(in[0]), TJ_NONE, NULL, TJ_OPTS(tj_scan_opts, .length = 2));
 	tj_grad(out, total(y), TJ_LIST(tj_grad_named("scanned.in")), NULL);
 }
+static void names_sine(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_grad_name(tj_mul(in[0], tj_f(2)), "double");
+	out[0] = tj_sin(tj_grad_name(in[0], "sine"));
+}
+/* A name in a callback keeps no value of it beyond the callback. */
+static void names_in_a_callback(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	if (self) tj_checkpoint(&y, 1, names_sine, TJ_LIST(in[0]), NULL);
+	else tj_cond(&y, 1, tj_any(tj_ge(in[0], tj_f(0)), TJ_ALL, false), names_sine, names_sine, TJ_LIST(in[0]), NULL);
+	tj_item(total(y));
+	tj_grad(out, total(y), TJ_LIST(in[0]), NULL);
+}
+static void asks_behind_a_checkpoint(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	(void)self;
+	tj_checkpoint(&y, 1, names_sine, TJ_LIST(tj_exp(in[0])), NULL);
+	tj_item(total(y));
+	tj_grad(out, total(y), TJ_LIST(tj_grad_named("double")), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
 static void unknown_name(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self, tj_grad_name(in[0], "x"), out[0] = tj_grad_named("X");
@@ -398,7 +421,8 @@ static void names_refused(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *op, *message;
 	} cases[] = {
-		{ in_a_turn, TJ_ERR_DEAD, "grad", "is a value of a callback that has returned" },
+		{ in_a_turn, TJ_ERR_STATE, "grad_named", "\"scanned.in\" is a value of a callback of tj_scan at " },
+		{ asks_behind_a_checkpoint, TJ_ERR_STATE, "grad_named", "\"double\" is a value of a callback of tj_checkpoint at " },
 		{ unknown_name, TJ_ERR_ARG, "grad_named", "has named no value \"X\"" },
 		{ null_name, TJ_ERR_ARG, "grad_name", "the name is NULL" },
 		{ empty_name, TJ_ERR_ARG, "grad_name", "the name is empty" },
@@ -427,6 +451,8 @@ static void names_refused(void **s)
 	assert_f32(out[0], 3, 3);
 	assert_f32(out[1], 2, 2);
 	for (int looks = 0; looks < 2; looks++) assert_f32(tj_call1(kit_fn(c, "pops", pops, looks ? c : NULL, 1, 1), TJ_LIST(x)), 2, 2);
+	for (int kept = 0; kept < 2; kept++)
+		assert_f32(tj_call1(kit_fn(c, "in_a_callback", names_in_a_callback, kept ? c : NULL, 1, 1), TJ_LIST(x)), 1, 1);
 	assert_f32(tj_call1(kit_fn(c, "wide", hook_to_f64, NULL, 1, 1), TJ_LIST(x)), 2, 2);
 	kit_ok(c);
 	assert_ptr_equal(tj_grad_name(x, "x"), x);

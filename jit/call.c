@@ -31,7 +31,10 @@ static tj_status check_list(tj_ctx *c, const char *site, const tj_fn *f, tj_list
 	for (; in[n] != TJ_END && n <= f->opts.nin; n++)
 		if (!in[n]) return refuse(c, site, TJ_ERR_ARG, "a tensor was not set, or an op before it failed", "%s: argument %d is NULL", f->name, n);
 	if (n == f->opts.nin) return TJ_OK;
-	return refuse(c, site, TJ_ERR_ARG, "TJ_LIST(a, b) ends the list by itself", "%s takes %d arguments, %s given", f->name, f->opts.nin,
+	char hint[512] = "TJ_LIST(a, b) ends the list by itself";
+	if (n > f->opts.nin)
+		snprintf(hint, sizeof hint, "TJ_LIST(a, b) ends the list by itself; or raise .nin, as compiled at %.400s", f->site ? f->site : "?");
+	return refuse(c, site, TJ_ERR_ARG, hint, "%s takes %d arguments, %s given", f->name, f->opts.nin,
 	              n > f->opts.nin ? "more are" : "fewer are");
 }
 

@@ -10,6 +10,17 @@ static tj_tensor *bad(tj_ctx *c, const char *site, const char *op, int k, tj_sta
 	return jit_error(c, site, code, op, hint, "operand %d %s", k, what);
 }
 
+/* What a body reads behind its last argument. */
+static tj_tensor *is_end(tj_ctx *c, const char *site, const char *op, int k)
+{
+	const jit_act *a = c->active && !c->act.open && !c->act.callback.n ? &c->act : NULL;
+	const tj_fn *f = !a ? NULL : a->callers.n ? a->callers.v[a->callers.n - 1].fn : a->fn;
+	char hint[200] = "it ends lists: a loop over one, or a callback, went behind the last tensor";
+	if (f)
+		snprintf(hint, sizeof hint, "if the body reads in[%d]: .nin of %.80s is %d; raise it", f->opts.nin, f->name, f->opts.nin);
+	return bad(c, site, op, k, TJ_ERR_ARG, hint, "is TJ_END, the end of a list");
+}
+
 /* The handle that operand k stands for now; poison after an error. */
 static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_tensor *t)
 {
@@ -17,7 +28,7 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 	if (!t)
 		return bad(c, site, op, k, TJ_ERR_ARG,
 		           "a tensor was not set, tj_compile() or tj_param() failed before, or 0 stands where a tensor should", "is NULL");
-	if (t == TJ_END) return bad(c, site, op, k, TJ_ERR_ARG, NULL, "is TJ_END");
+	if (t == TJ_END) return is_end(c, site, op, k);
 	if (rt_is_number(t)) return t;
 	if (t->kind == RT_POISON) return &c->rt.poison;
 	if (t->kind == RT_LATE) { /* note where the number comes from; then use it like any other number */

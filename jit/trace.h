@@ -28,8 +28,8 @@
 	X(BEFORE, "before") /* externals of an earlier segment of the call that a GRAD or JVP goes through (earlier.h) */ \
 	X(LINK, "link")     /* an external; it is a value of such a segment: {place, event} */ \
 	X(CALLBACK, "callback") X(PARAM, "parameter") X(YIELD, "yield") \
-	X(CUSTOM, "custom_grad")    /* tensors; then two callbacks, the second one with the results of the first and their gradients as */ \
-	                            /* PARAMs; then an IR_get for each result */ \
+	X(CUSTOM, "custom_grad")    /* tensors; then two callbacks, the second one with these tensors, the results of the first and their */ \
+	                            /* gradients as PARAMs; then an IR_get for each result */ \
 	X(CHECKPOINT, "checkpoint") /* nothing; then a callback, then an IR_get for each result */ \
 	X(VMAP, "vmap")             /* tensors whose axis 0 counts the examples; then a callback, then an IR_get for each result */ \
 	/* boundaries: the host needs their operands */ \

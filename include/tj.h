@@ -138,7 +138,7 @@ TJ_API const char *tj_device_name(tj_device device);     /* "?" if there is no s
 	X(ERR_DEVICE,  "operands on different devices, or no such device")    \
 	X(ERR_STATE,   "wrong place or time for this call")                   \
 	X(ERR_FOREIGN, "tensor belongs to another context")                   \
-	X(ERR_DEAD,    "tensor used after its scope was popped")              \
+	X(ERR_DEAD,    "tensor used after its scope was popped or after its release") \
 	X(ERR_NOMEM,   "out of memory")                                       \
 	X(ERR_COMPILE, "code generation failed")                              \
 	X(ERR_PARSE,   "text does not parse")                                 \

@@ -4,13 +4,18 @@
 
 _Thread_local tj_ctx *jit_thread_ctx;
 
-/* Writes "loss.c:9 < train.c:41": the line of the error, then the lines of the callers. */
+/* Writes "loss.c:9 < train.c:41": the line of the error, then the lines of the callers. The line of an op of control flow is
+ * that of its callbacks, too, and outside of functions that of a call: it is written once. */
 static void chain(tj_ctx *c, const char *site, char *out, size_t room)
 {
 	size_t n = (size_t)snprintf(out, room, "%s", site ? site : "?");
+	const char *last = site;
 	if (!c->active) return;
 	for (uint32_t i = c->act.callers.n; i-- > 0;) {
 		const char *s = c->act.callers.v[i].site;
+		const tj_fn *f = c->act.callers.v[i].fn;
+		if ((!f || f->of_op) && s && last && !strcmp(s, last)) continue;
+		last = s;
 		if (s && n + strlen(s) + 8 > room) { /* room for " < " and the mark */
 			if (n < room) snprintf(out + n, room - n, " ...");
 			return;

@@ -591,7 +591,7 @@ tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)
 	tj_ctx *c = jit_thread_ctx;
 	if (RT_UNLIKELY(f && f->opts.nout != 1)) not_one(site, f);
 	else if (RT_LIKELY(tj_call_ex_at(site, f, &out, in, NULL) == TJ_OK)) return out;
-	return c ? &c->rt.poison : jit_no_context();
+	return c ? &c->rt.poison : jit_no_context(site, "call");
 }
 
 /* ---- scalars of the call ---- */
@@ -611,7 +611,7 @@ static const tj_scalar *scalar(tj_ctx *c, const char *site, int k, tj_scalar_kin
 tj_tensor *tj_arg_f_at(const char *site, int k)
 {
 	JIT_CURRENT(c, site);
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, "arg_f");
 	const tj_scalar *s = scalar(c, site, k, TJ_SCALAR_F);
 	if (!s) return &c->rt.poison;
 	jit_act *a = &c->act;

@@ -91,6 +91,7 @@ struct tj_fn {
 	tj_named_hook *hook;     /* the last one has no name */
 	uint32_t index;          /* in tj_ctx.memo; an index is used again after the function is freed */
 	atomic_bool follow;      /* DIRECT: the body runs on every call from now on */
+	bool of_op;              /* it stands for an op of control flow outside of functions, and is called at the line of the op */
 	bool of_line;            /* it stands for a line with tj_trace_begin(), which owns it */
 	atomic_bool told;        /* it was reported that a nested call ignores .int_div_zero of this function */
 	char changed[80];        /* the pass or back end of the user that was the last to change values; "": none; under `compile` */

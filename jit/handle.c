@@ -35,6 +35,9 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 		if (a && a->learn) a->learn->src.v[k] = t->seq;
 		return (tj_tensor *)(uintptr_t)t->seg;
 	}
+	if (t->kind == RT_DEAD && t->flags & RT_HEAP)
+		return bad(c, site, op, k, TJ_ERR_DEAD, "release it behind its last use; tj_retain() keeps it until one more tj_release()",
+		           "was used after tj_release()");
 	if (t->kind == RT_DEAD)
 		return bad(c, site, op, k, TJ_ERR_DEAD, "keep it with tj_escape() or tj_retain()", "was used after its scope was popped");
 	if (t->engine != &c->engine->rt)

@@ -19,7 +19,8 @@ tj_tensor *jit_fill_value(tj_tensor *t, const rt_layout *layout, rt_buffer *buf,
 tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data); /* takes over the references */
 /* A handle of the value of t, which is no cell, that lives as long as scope s: t where it does, else a second one. NULL: out of memory */
 tj_tensor *jit_handle_in(tj_ctx *c, tj_scope *s, tj_tensor *t);
-bool jit_alias_of(jit_act *a, tj_tensor *h, tj_tensor *t); /* h, a new handle, is t for gradients until the call ends; false: out of memory */
+/* h, a new handle, is t for gradients until the call ends; false: out of memory */
+bool jit_alias_of(jit_act *a, tj_tensor *h, tj_tensor *t);
 
 /* number.c */
 /* For tj_full(): returns value, or an error if it is a number that dtype t cannot hold; direct mode checks late numbers again. */

@@ -585,7 +585,8 @@ static tj_tensor *by_swap(const handles *h, tj_tensor *x)
 }
 static tj_tensor *by_retain(const handles *h, tj_tensor *x) { return ((handles *)(uintptr_t)h)->kept = tj_retain(x); }
 static tj_tensor *by_all(const handles *h, tj_tensor *x) { return by_assign(h, by_escape(h, by_retain(h, x))); }
-static second_handle *const ways[] = { by_assign, by_escape, by_name, by_found, by_call, by_direct, by_store, by_stored, by_swap, by_retain, by_all };
+static second_handle *const ways[] = { by_assign, by_escape, by_name, by_found, by_call, by_direct, by_store, by_stored,
+	                                    by_swap, by_retain, by_all };
 
 static struct { handles h; second_handle *way; bool captured, boundary; } twice;
 

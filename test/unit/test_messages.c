@@ -424,7 +424,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fault_names_the_line), cmocka_unit_test(error_checked_in_the_body), cmocka_unit_test(audit_says_what_differs),
 		cmocka_unit_test(number_hints), cmocka_unit_test(constants_by_content), cmocka_unit_test(repeated_reasons), cmocka_unit_test(bad_options),
-		cmocka_unit_test(empty_range), cmocka_unit_test(nested_options_are_told), cmocka_unit_test(careless_passes), cmocka_unit_test(operands_are_told),
+		cmocka_unit_test(empty_range), cmocka_unit_test(nested_options_are_told), cmocka_unit_test(careless_passes),
+		cmocka_unit_test(operands_are_told),
 	};
 	KIT_RUN(tests);
 }

@@ -7,9 +7,13 @@
  *
  * Ownership.  The result of an op belongs to the innermost open scope of its context and dies with it
  *   (tj_push/tj_pop); t = tj_escape(t) moves it to the parent of its scope, t = tj_retain(t) keeps it until tj_release().
- *   Cells (tj_param) belong to the engine and live until tj_release() or the last tj_close().
+ *   Cells (tj_param) belong to the engine and live until tj_release() or the last tj_close(). The last tj_close() of an
+ *   engine frees all that is left, so it comes last: tj_pop(), tj_release() and tj_fn_free() before it, and no tensor,
+ *   function or scope of the engine is used behind it. A second tj_close() of one context is an error that the library
+ *   cannot see. In C++ a global that holds a tensor or a function must be destroyed before the context is closed: make it
+ *   a member behind the context, in one object.
  * Errors.  Nothing aborts. An op that fails returns a poison tensor, ops on poison return poison, and the
- *   context keeps the first error until tj_check().
+ *   context keeps the first error until tj_check(). A use without a context is an error of the thread.
  * Threads.  A context serves one thread at a time; tj_ctx_clone() makes one for another thread over the
  *   same engine. Functions, cells and retained tensors may be used from every clone. A context may be handed to
  *   another thread while none of its calls runs. If two threads use one context at the same time, the second is
@@ -138,7 +142,7 @@ TJ_API const char *tj_device_name(tj_device device);     /* "?" if there is no s
 	X(ERR_DEVICE,  "operands on different devices, or no such device")    \
 	X(ERR_STATE,   "wrong place or time for this call")                   \
 	X(ERR_FOREIGN, "tensor belongs to another context")                   \
-	X(ERR_DEAD,    "tensor used after its scope was popped")              \
+	X(ERR_DEAD,    "tensor used after its scope was popped or after its release") \
 	X(ERR_NOMEM,   "out of memory")                                       \
 	X(ERR_COMPILE, "code generation failed")                              \
 	X(ERR_PARSE,   "text does not parse")                                 \
@@ -166,8 +170,10 @@ typedef struct tj_error {
 } tj_error;
 
 TJ_API const char *tj_strerror(tj_status status);
-TJ_API tj_status tj_check(tj_ctx *c);              /* the first error since the last check, and forgets it */
-TJ_API const tj_error *tj_last_error(tj_ctx *c);   /* the error that the last tj_check() returned, or NULL */
+/* The first error since the last check, and forgets it. If the context has none: the first error of this thread that no context could keep,
+ * since the thread used none. NULL instead of c: only such an error. */
+TJ_API tj_status tj_check(tj_ctx *c);
+TJ_API const tj_error *tj_last_error(tj_ctx *c);   /* the error that the last tj_check() of c, or of NULL, returned; NULL: none */
 /* prints the error that tj_check() would return, else that one: site: op: message, then the hint */
 TJ_API void tj_perror(tj_ctx *c, FILE *f);
 
@@ -240,7 +246,9 @@ TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* becomes the thread's curren
 TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);
 TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current context; returns the former one */
 TJ_API tj_ctx *tj_ctx_current(void);
-TJ_API void tj_close(tj_ctx *c);                  /* frees all of c; the last one frees the engine */
+/* Frees all of c; the last one frees the engine. If c is current in this thread and the thread opened it, the context that was current
+ * before that tj_open() becomes current again, if it is still open; else none is. */
+TJ_API void tj_close(tj_ctx *c);
 TJ_API void tj_seed_at(const char *site, tj_ctx *c, uint64_t seed); /* restarts the random numbers: key and ordinal */
 #define tj_seed(c, seed) tj_seed_at(TJ_SITE, c, seed)
 
@@ -742,9 +750,9 @@ TJ_API tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list
 /* out[] = forward(in), with a gradient of the user's. backward gets in, then out, then the gradients by out, and sets one for each tensor
  * of in, of its shape (of an integer anything of its type; another float is cast to its dtype). What forward uses beside in counts as
  * constant. backward is traced once, whether a gradient is asked or not; its ops have gradients as usual, so higher orders and tj_jvp()
- * follow from it. in: tensors, no numbers. In backward each is a tensor of its own: tj_grad() there gives partial derivatives, also where
- * one of in was computed from another one, or is passed twice. Not in backward; in all other callbacks it may be used. In forward it is
- * for gradients that are asked for there: any other takes backward. Outside of compiled functions it is forward(in). */
+ * follow from it. in: tensors, no numbers. In backward each is a tensor of its own, so tj_grad() there gives partial derivatives, also
+ * where one of in was computed from another one, or is passed twice. Not in backward; in all other callbacks it may be used. In forward
+ * it is for gradients that are asked for there: any other takes backward. Outside of compiled functions it is forward(in). */
 TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in,
                                    void *self);
 #define tj_custom_grad(out, nout, forward, backward, in, self) tj_custom_grad_at(TJ_SITE, out, nout, forward, backward, in, self)
@@ -867,6 +875,7 @@ typedef struct tj_stats {
 	                                   * backward */
 	uint64_t computed_again; /* values of these plans that are not kept: steps that read them late compute them again, with the same bits */
 	uint64_t bytes;          /* of all traces and plans that are kept: what .max_bytes bounds */
+	uint64_t replayed;       /* direct mode: calls at new sizes that did not run the body, see .shapes */
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;

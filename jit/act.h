@@ -96,6 +96,7 @@ typedef struct jit_act {
 	bool broken;             /* a plan failed in mid-body: pending values are lost, and the call cannot go on */
 	bool alone;              /* set from the plan of the return to the commit when the engine has no other context */
 	uint32_t levels;         /* number of segments that learned */
+	bool asked;              /* the body asked for a size: tj_dim(), tj_numel() */
 	bool recorded;           /* an event of this call did not match and was recorded */
 	const char *reader;      /* line that needs a value which was not kept; NULL: the return */
 	double away;             /* TJ_TIME_GUARDS. away: ns spent at boundaries. followed: number of events so far */
@@ -157,9 +158,8 @@ bool jit_scope_has(const tj_scope *s, const tj_tensor *h);
 /* The mode of a function that is called in a body with mode `outer`, 0 at the outermost call. .autocast is inherited unless it is set. */
 static inline uint8_t jit_mode(const tj_fn *f, uint8_t outer)
 {
-	const uint8_t fast = f->opts.numerics == TJ_FAST ? IR_FAST : 0, cast = f->opts.autocast == TJ_BF16  ? JIT_BF16
-	                                                                       : f->opts.autocast == TJ_F16 ? JIT_F16
-	                                                                                                    : 0;
+	const uint8_t fast = f->opts.numerics == TJ_FAST ? IR_FAST : 0;
+	const uint8_t cast = f->opts.autocast == TJ_BF16 ? JIT_BF16 : f->opts.autocast == TJ_F16 ? JIT_F16 : 0;
 	return (uint8_t)(fast | (f->opts.autocast ? cast : outer & JIT_AUTOCAST));
 }
 /* The mode of an event; 0 for events that are no ops. */

@@ -94,7 +94,7 @@ static tj_status begin(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor *c
 	a->fn = memo->fn;
 	a->memo = memo;
 	a->serial = c->rt.serial + 1;
-	a->failed = a->recorded = a->broken = false;
+	a->failed = a->recorded = a->broken = a->asked = false;
 	a->levels = 0;
 	a->ordinal = c->rt.ordinal;
 	a->fetched = c->rt.fetched;
@@ -263,8 +263,22 @@ static tj_status end(tj_ctx *c, tj_status s)
 	return s;
 }
 
+/* The events of a form in place of the body. False: the call ends as if it had not begun, and the body must run. */
+static bool replayed(jit_act *a, const jit_hit *form, tj_tensor **made, tj_tensor **args)
+{
+	tj_ctx *c = a->ctx;
+	if (jit_replay(a, form, made, args)) {
+		JIT_COUNT(a->fn, replayed);
+		return true;
+	}
+	c->rt.ordinal = a->ordinal;
+	jit_act_end(c);
+	return false;
+}
+
+/* form: NULL, or its events run in place of the body. */
 static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars,
-                          jit_hit *hit)
+                          jit_hit *hit, const jit_hit *form)
 {
 	jit_act *a = &c->act;
 	tj_fn *f = memo->fn;
@@ -280,7 +294,9 @@ static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor
 		for (int i = 0; ok && i < f->opts.nin; i++) ok = (args[i] = placeholder(a, (uint32_t)i, in[i])) != NULL;
 		if (ok) {
 			args[f->opts.nin] = TJ_END;
-			if (RT_LIKELY(!c->engine->timed)) run_body(a, f, made, args);
+			if (RT_UNLIKELY(form != NULL)) {
+				if (!replayed(a, form, made, args)) return call_top(c, memo, site, out, in, scalars, hit, NULL);
+			} else if (RT_LIKELY(!c->engine->timed)) run_body(a, f, made, args);
 			else run_timed(a, made, args);
 			s = !a->failed && check_outputs(c, site, f, made) != TJ_OK ? error_of(c) : finish(a, site, f->opts.nout, made, out, to);
 		} else s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
@@ -413,7 +429,7 @@ static tj_status call_hit(tj_ctx *c, jit_memo *memo, jit_hit *hit, const char *s
 	tj_status s;
 	if (hit->path && !atomic_load_explicit(&memo->fn->follow, memory_order_relaxed) && !due(c, memo) &&
 	    jit_direct(c, memo, hit, site, in, scalars, out, &s)) return s;
-	return call_top(c, memo, site, out, in, scalars, hit);
+	return call_top(c, memo, site, out, in, scalars, hit, jit_has_form(memo, hit) ? memo->form : NULL);
 }
 
 static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, const tj_scalar *p)
@@ -575,7 +591,7 @@ tj_tensor *tj_call1_at(const char *site, tj_fn *f, tj_list in)
 	tj_ctx *c = jit_thread_ctx;
 	if (RT_UNLIKELY(f && f->opts.nout != 1)) not_one(site, f);
 	else if (RT_LIKELY(tj_call_ex_at(site, f, &out, in, NULL) == TJ_OK)) return out;
-	return c ? &c->rt.poison : jit_no_context();
+	return c ? &c->rt.poison : jit_no_context(site, "call");
 }
 
 /* ---- scalars of the call ---- */
@@ -595,7 +611,7 @@ static const tj_scalar *scalar(tj_ctx *c, const char *site, int k, tj_scalar_kin
 tj_tensor *tj_arg_f_at(const char *site, int k)
 {
 	JIT_CURRENT(c, site);
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, "arg_f");
 	const tj_scalar *s = scalar(c, site, k, TJ_SCALAR_F);
 	if (!s) return &c->rt.poison;
 	jit_act *a = &c->act;

@@ -41,7 +41,7 @@ static tj_tensor *from_data(const char *site, tj_ctx *c, const char *op, tj_devi
                             uint8_t flags)
 {
 	JIT_COME_IN(in, c, site);
-	if (!in) return jit_no_context();
+	if (!in) return jit_no_context(site, op);
 	if (jit_refuses(c, site, op)) return &c->rt.poison;
 	jit_active(c);
 	const rt_layout *l = jit_device_exists(c, site, op, device) ? new_layout(c, site, op, dtype, device, shape) : NULL;
@@ -110,7 +110,7 @@ tj_tensor *tj_wrap_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype
                          void (*release)(void *env), void *env)
 {
 	JIT_COME_IN(in, c, site);
-	if (!in) return jit_no_context();
+	if (!in) return jit_no_context(site, "wrap");
 	if (jit_refuses(c, site, "wrap")) return &c->rt.poison;
 	jit_active(c);
 	const rt_layout *l = jit_device_exists(c, site, "wrap", device) ? new_layout(c, site, "wrap", dtype, device, shape) : NULL, *strided;
@@ -135,7 +135,7 @@ tj_tensor *tj_wrap_on_at(const char *site, tj_ctx *c, tj_device device, tj_dtype
 static tj_tensor *param(const char *site, tj_ctx *c, tj_device device, tj_dtype dtype, tj_dims shape)
 {
 	JIT_COME_IN(in, c, site);
-	if (!in) return jit_no_context();
+	if (!in) return jit_no_context(site, "param");
 	if (jit_refuses(c, site, "param")) return &c->rt.poison;
 	if (jit_active(c)) return jit_error(c, site, TJ_ERR_STATE, "param", "make cells before the call", "a cell cannot be made in a body");
 	const rt_layout *l = jit_device_exists(c, site, "param", device) ? new_layout(c, site, "param", dtype, device, shape) : NULL;

@@ -16,6 +16,44 @@ tj_ctx *tj_ctx_use(tj_ctx *c)
 	return was;
 }
 
+/* ---- the open contexts ---- */
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static tj_ctx *open_ones;
+static const void *this_thread(void) { return &jit_thread_ctx; }
+
+static void enter_list(tj_ctx *c)
+{
+	rt_lock(&open_lock);
+	if ((c->next = open_ones)) c->next->prev = c;
+	open_ones = c;
+	rt_unlock(&open_lock);
+}
+
+/* The thread's current context may have been closed by another thread: only one in the list is open. */
+static void follow_current(tj_ctx *c)
+{
+	rt_lock(&open_lock);
+	for (tj_ctx *x = open_ones; x; x = x->next)
+		if (x == jit_thread_ctx && x != c) c->former = x;
+	c->opener = this_thread();
+	rt_unlock(&open_lock);
+}
+
+/* Returns the context that was current when this thread opened c; NULL: none was, it is closed, or another thread opened c. Contexts may be
+ * closed in any order: one that was opened while c was current gets that context as its former one. */
+static tj_ctx *leave_list(tj_ctx *c)
+{
+	rt_lock(&open_lock);
+	if (c->prev) c->prev->next = c->next;
+	else open_ones = c->next;
+	if (c->next) c->next->prev = c->prev;
+	for (tj_ctx *x = open_ones; x; x = x->next)
+		if (x->former == c) x->former = x->opener == c->opener ? c->former : NULL;
+	tj_ctx *former = c->opener == this_thread() ? c->former : NULL;
+	rt_unlock(&open_lock);
+	return former;
+}
+
 /* ---- engine ---- */
 
 /* In a child of fork() all rt_lock()s are free, but a cell that another thread was reading is still locked by its flag. */
@@ -181,22 +219,30 @@ static tj_ctx *open_on(jit_engine *e)
 	c->act.near = JIT_NOT_NEAR;
 	jit_undo_open(c);
 	jit_disown(c);
+	enter_list(c);
 	return c;
+}
+
+static tj_ctx *no_memory(void)
+{
+	jit_missed(TJ_ERR_NOMEM, "tj_open", "open", "out of memory", "");
+	return NULL;
 }
 
 tj_ctx *tj_open(const tj_open_opts *opts)
 {
 	JIT_OPTIONS(tj_open_opts, o, opts);
 	jit_engine *e = open_engine(&o);
-	if (!e) return NULL;
+	if (!e) return no_memory();
 	tj_ctx *c = open_on(e);
 	if (!c) {
 		close_engine(e);
-		return NULL;
+		return no_memory();
 	}
 	rt_err err = { 0 };
 	if (jit_odd_size(o.size)) jit_error(c, "tj_open", TJ_ERR_ARG, "open", JIT_SIZES, o.size);
 	if (o.log && !rt_log_parse(&e->rt.log, o.log, &err)) jit_report(c, "tj_open", &err);
+	follow_current(c);
 	jit_thread_ctx = c;
 	return c;
 }
@@ -266,7 +312,8 @@ void tj_close(tj_ctx *c)
 	free_act(&c->act);
 	jit_undo_close(c);
 	rt_ctx_free(&c->rt);
-	if (jit_thread_ctx == c) jit_thread_ctx = NULL;
+	tj_ctx *former = leave_list(c);
+	if (jit_thread_ctx == c) jit_thread_ctx = former;
 	rt_free(c);
 	if (atomic_fetch_sub(&e->rt.contexts, 1) == 1) close_engine(e);
 }
@@ -300,12 +347,12 @@ static void report_late(tj_ctx *c)
 
 tj_status tj_check(tj_ctx *c)
 {
-	if (!c) return TJ_ERR_STATE;
+	if (!c) return jit_take_missed(NULL);
 	bool mine = RT_LIKELY(atomic_load_explicit(&c->owner, memory_order_relaxed) == jit_me) || jit_take_over(c);
 	if (mine && !jit_active(c) && !c->busy && c->rt.err.code == TJ_OK && RT_UNLIKELY(rt_pool_failed(c->rt.pool)))
 		report_late(c); /* jit_active() reports a body that was left without returning */
 	if (RT_UNLIKELY(atomic_load_explicit(&c->rt.refused, memory_order_relaxed))) return rt_ctx_take_refused(&c->rt);
-	if (!mine || RT_LIKELY(c->rt.err.code == TJ_OK)) return TJ_OK;
+	if (!mine || RT_LIKELY(c->rt.err.code == TJ_OK)) return jit_take_missed(c);
 	c->rt.last = c->rt.err;
 	memcpy(c->rt.last_site, c->rt.site, sizeof c->rt.site);
 	c->rt.err = (rt_err){ 0 };

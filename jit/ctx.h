@@ -31,6 +31,9 @@ struct tj_ctx {
 	jit_undos undo;          /* undo.c */
 	uint32_t settings;       /* rt_setting */
 	uint32_t ordinal;        /* number of the context in its engine; seeds its random numbers */
+	struct tj_ctx *former;   /* current when this one was opened, and still open; NULL: none. Under open_lock (ctx.c), as the list is */
+	const void *opener;      /* the thread that opened it, as an address that is its own; NULL: it is a clone */
+	struct tj_ctx *prev, *next; /* list of all open contexts of the process */
 };
 
 typedef struct jit_engine {
@@ -91,9 +94,13 @@ tj_tensor *jit_error(tj_ctx *c, const char *site, tj_status code, const char *op
 tj_tensor *jit_verror(tj_ctx *c, const char *site, tj_status code, const char *op, const char *hint, const char *fmt, va_list ap)
 	RT_PRINTF(6, 0);
 tj_tensor *jit_report(tj_ctx *c, const char *site, const rt_err *e); /* the same, from an rt_err */
-tj_tensor *jit_no_context(void);
-/* reports a missing context to the innermost context that the thread is inside of, if any; returns NULL */
+/* reports a missing context to the innermost context that the thread is inside of, else to the thread; returns NULL */
 tj_ctx *jit_missing(const char *site);
+/* The poison that op at site returns after jit_missing(), whose error gets the name of the op. */
+tj_tensor *jit_no_context(const char *site, const char *op);
+/* An error that no context can keep: the thread does, if it is the first one. All are literals. */
+void jit_missed(tj_status code, const char *site, const char *op, const char *message, const char *hint);
+tj_status jit_take_missed(tj_ctx *c); /* the thread's error, which it forgets; c, if not NULL, has it as the last one from now on */
 /* reports that op is refused while a user function is called back; returns true */
 bool jit_refuse(tj_ctx *c, const char *site, const char *op);
 

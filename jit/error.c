@@ -4,13 +4,18 @@
 
 _Thread_local tj_ctx *jit_thread_ctx;
 
-/* Writes "loss.c:9 < train.c:41": the line of the error, then the lines of the callers. */
+/* Writes "loss.c:9 < train.c:41": the line of the error, then the lines of the callers. The line of an op of control flow is
+ * that of its callbacks, too, and outside of functions that of a call: it is written once. */
 static void chain(tj_ctx *c, const char *site, char *out, size_t room)
 {
 	size_t n = (size_t)snprintf(out, room, "%s", site ? site : "?");
+	const char *last = site;
 	if (!c->active) return;
 	for (uint32_t i = c->act.callers.n; i-- > 0;) {
 		const char *s = c->act.callers.v[i].site;
+		const tj_fn *f = c->act.callers.v[i].fn;
+		if ((!f || f->of_op) && s && last && !strcmp(s, last)) continue;
+		last = s;
 		if (s && n + strlen(s) + 8 > room) { /* room for " < " and the mark */
 			if (n < room) snprintf(out + n, room - n, " ...");
 			return;
@@ -62,21 +67,45 @@ bool jit_refuse(tj_ctx *c, const char *site, const char *op)
 	return true;
 }
 
+/* ---- errors without a context: the thread keeps the first one, in literals ---- */
+static _Thread_local tj_error missed, told; /* since the last tj_check(); what that returned. TJ_OK: none */
+static const char nameless[] = "ctx";
+
+void jit_missed(tj_status code, const char *site, const char *op, const char *message, const char *hint)
+{
+	if (missed.code == TJ_OK) missed = (tj_error){ code, op, message, site ? site : "?", hint };
+}
+
 tj_ctx *jit_missing(const char *site)
 {
+	static const char message[] = "the context is NULL, or no context is current in this thread";
 	const uint32_t n = jit_me ? jit_me->depth : 0;
 	tj_ctx *c = n ? (tj_ctx *)(uintptr_t)atomic_load(&jit_me->inside[n < JIT_INSIDE ? n - 1 : JIT_INSIDE - 1]) : NULL;
-	if (c)
-		jit_error(c, site, TJ_ERR_STATE, "ctx", "choose one with tj_ctx_use()",
-		          "the context is NULL, or no context is current in this thread");
+	if (c) jit_error(c, site, TJ_ERR_STATE, nameless, "choose one with tj_ctx_use()", message);
+	else
+		jit_missed(TJ_ERR_STATE, site, nameless, message,
+		           "tj_ctx_use(c) makes c current; each thread has its own current context, and a new thread has none");
 	return NULL;
 }
 
-/* The result of an op when the thread has no context, in which an error could be kept. */
-tj_tensor *jit_no_context(void)
+tj_tensor *jit_no_context(const char *site, const char *op)
 {
 	static tj_tensor poison = { .kind = RT_POISON, .dtype = TJ_F32 };
+	if (missed.op == nameless && site && missed.site == site) missed.op = op;
 	return &poison;
+}
+
+tj_status jit_take_missed(tj_ctx *c)
+{
+	if (RT_LIKELY(missed.code == TJ_OK)) return TJ_OK;
+	told = missed;
+	missed.code = TJ_OK;
+	if (!c) return told.code;
+	c->rt.last = (rt_err){ .code = told.code, .op = told.op };
+	snprintf(c->rt.last.message, sizeof c->rt.last.message, "%s", told.message);
+	rt_hint(&c->rt.last, "%s", told.hint);
+	snprintf(c->rt.last_site, sizeof c->rt.last_site, "%s", told.site);
+	return told.code;
 }
 
 static const tj_error *shown(tj_ctx *c, const rt_err *e, const char *site)
@@ -86,12 +115,17 @@ static const tj_error *shown(tj_ctx *c, const rt_err *e, const char *site)
 	return &c->rt.shown;
 }
 
-const tj_error *tj_last_error(tj_ctx *c) { return c ? shown(c, &c->rt.last, c->rt.last_site) : NULL; }
+const tj_error *tj_last_error(tj_ctx *c)
+{
+	if (c) return shown(c, &c->rt.last, c->rt.last_site);
+	return told.code == TJ_OK ? NULL : &told;
+}
 
 /* Also when a call has just failed, and nobody has asked tj_check(). */
 void tj_perror(tj_ctx *c, FILE *f)
 {
 	const tj_error *e = c ? shown(c, &c->rt.err, c->rt.site) : NULL;
+	if (!e && missed.code != TJ_OK) e = &missed;
 	if (!e) e = tj_last_error(c);
 	if (!e || !f) return;
 	fprintf(f, "%s: %s: %s\n", e->site, e->op, e->message);

@@ -254,7 +254,7 @@ static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op,
 	RT_DEFAULT_MODES;
 	JIT_CURRENT(c, site);
 	tj_tensor *few[INLINE_SRC], **in = few;
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, ir_ops[op].name);
 	jit_active(c);
 	if (nsrc > INLINE_SRC && !(in = rt_alloc((size_t)nsrc * sizeof *in)))
 		return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
@@ -354,7 +354,7 @@ static __attribute__((noinline)) void slow_events(const char *site, int op, int 
 	RT_DEFAULT_MODES;
 	JIT_CURRENT(c, site);
 	tj_tensor *in[IR_MOST_SOURCES];
-	for (int k = 0; k < s->n; k++) s->out[k] = c ? &c->rt.poison : jit_no_context();
+	for (int k = 0; k < s->n; k++) s->out[k] = c ? &c->rt.poison : jit_no_context(site, ir_ops[op].name);
 	if (!c) return;
 	jit_active(c);
 	if (jit_admit_all(c, site, ir_ops[op].name, nsrc, src, in) == JIT_OK) run_events(c, site, op, nsrc, in, nattr, attr, s);

@@ -8,7 +8,7 @@ tj_tensor *tj_fail_at(const char *site, tj_status code, const char *op, const ch
 {
 	va_list ap;
 	JIT_CURRENT(c, site);
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, op ? op : "fail");
 	if (jit_refuses(c, site, "fail")) return &c->rt.poison;
 	if ((int)code <= TJ_OK || code >= TJ_STATUS_COUNT || !op || !fmt)
 		return jit_error(c, site, TJ_ERR_ARG, "fail", "", "code is no error, or op or fmt is NULL");

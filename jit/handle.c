@@ -35,6 +35,9 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 		if (a && a->learn) a->learn->src.v[k] = t->seq;
 		return (tj_tensor *)(uintptr_t)t->seg;
 	}
+	if (t->kind == RT_DEAD && t->flags & RT_HEAP)
+		return bad(c, site, op, k, TJ_ERR_DEAD, "release it behind its last use; tj_retain() keeps it until one more tj_release()",
+		           "was used after tj_release()");
 	if (t->kind == RT_DEAD)
 		return bad(c, site, op, k, TJ_ERR_DEAD, "keep it with tj_escape() or tj_retain()", "was used after its scope was popped");
 	if (t->engine != &c->engine->rt)
@@ -159,9 +162,17 @@ int tj_rank(const tj_tensor *t)
 	return is_tensor(t) ? t->rank : -1;
 }
 
+/* A body that knows no size of its arguments asks for the same ops at each (form.c). A retained tensor has one size. */
+static void note_asked(const tj_tensor *t)
+{
+	tj_ctx *c = jit_thread_ctx;
+	if (c && c->active && !(t->flags & RT_HEAP)) c->act.asked = true;
+}
+
 int64_t tj_dim(const tj_tensor *t, int axis)
 {
 	if (!is_tensor(t)) return -1;
+	note_asked(t);
 	if (axis < 0) axis += t->rank;
 	return axis >= 0 && axis < t->rank ? t->layout->dim[axis] : -1;
 }
@@ -169,7 +180,9 @@ int64_t tj_dim(const tj_tensor *t, int axis)
 int64_t tj_numel(const tj_tensor *t)
 {
 	if (jit_is_number(t)) return 1;
-	return is_tensor(t) ? t->layout->numel : -1;
+	if (!is_tensor(t)) return -1;
+	note_asked(t);
+	return t->layout->numel;
 }
 
 tj_dtype tj_dtype_of(const tj_tensor *t)

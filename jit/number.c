@@ -16,7 +16,7 @@ tj_tensor *tj_i_at(const char *site, int64_t value)
 {
 	if (in_range(value)) return rt_number_i(value);
 	JIT_CURRENT(c, site);
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, "i");
 	return too_large(c, site, "i", "make it a tensor with tj_from_data()", value);
 }
 

@@ -17,7 +17,7 @@ static int append(int64_t *attr, int n, tj_dims list)
 static tj_tensor *too_long(const char *site, int op)
 {
 	JIT_CURRENT(c, site);
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, ir_ops[op].name);
 	return jit_error(c, site, TJ_ERR_LIMIT, ir_ops[op].name, "end a list that is built by hand with TJ_END_DIM",
 	                 "a list has more than %d sizes or axes", TJ_MAX_RANK);
 }
@@ -58,7 +58,7 @@ static tj_tensor *with_dims(const char *site, int op, int nsrc, tj_tensor *const
 static tj_tensor *no_dims(const char *site, int op)
 {
 	JIT_CURRENT(c, site);
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, ir_ops[op].name);
 	return jit_error(c, site, TJ_ERR_ARG, ir_ops[op].name, "TJ_SHAPE(2, 3), or TJ_0D", "the shape is NULL");
 }
 
@@ -67,7 +67,7 @@ static tj_tensor *with_list(const char *site, int op, tj_list list, int axis, ot
 	JIT_CURRENT(c, site);
 	int64_t attr = axis;
 	int n = 0;
-	if (!c) return for_all(jit_no_context(), o);
+	if (!c) return for_all(jit_no_context(site, ir_ops[op].name), o);
 	while (list && list[n] != TJ_END && n < UINT16_MAX) n++;
 	if (n == 0 || n == UINT16_MAX)
 		return for_all(

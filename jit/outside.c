@@ -92,6 +92,7 @@ static jit_outside *find_outside(tj_ctx *c, const char *site, const jit_flow *q)
 		rt_free(o);
 		return NULL;
 	}
+	o->fn->of_op = true;
 	return c->outside.v[c->outside.n++] = o;
 }
 

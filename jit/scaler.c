@@ -57,7 +57,7 @@ static tj_tensor *wide(const char *site, tj_tensor *t) { return rt_is_narrow(tj_
 tj_tensor *tj_scale_loss_at(const char *site, const tj_scaler *s, tj_tensor *loss)
 {
 	JIT_CURRENT(c, site);
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, "scale_loss");
 	if (jit_refuses(c, site, "scale_loss") || !is_scaler(c, site, "scale_loss", s)) return &c->rt.poison;
 	return tj_mul_at(site, wide(site, loss), s->scale);
 }
@@ -65,7 +65,7 @@ tj_tensor *tj_scale_loss_at(const char *site, const tj_scaler *s, tj_tensor *los
 tj_tensor *tj_unscale_at(const char *site, const tj_scaler *s, tj_tensor **grad, int n)
 {
 	JIT_CURRENT(c, site);
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, "unscale");
 	if (jit_refuses(c, site, "unscale") || !is_scaler(c, site, "unscale", s)) return &c->rt.poison;
 	if (!grad || n < 1)
 		return jit_error(c, site, TJ_ERR_ARG, "unscale", "pass the array that tj_grad() has filled",

@@ -63,7 +63,7 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 {
 	JIT_CURRENT(c, site);
 	tj_tensor *in[1];
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, "escape");
 	if (rt_is_number(t)) return t;
 	jit_act *a = jit_active(c);
 	if (t && t != TJ_END && t->kind == RT_LATE) return t; /* lives as long as the call */
@@ -103,7 +103,7 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 {
 	JIT_CURRENT(c, site);
 	tj_tensor *in[1];
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, "retain");
 	if (rt_is_number(t)) return t;
 	jit_act *a = jit_active(c);
 	tj_tensor *arg[1] = { t };

@@ -170,7 +170,7 @@ tj_tensor *tj_nonzero_at(const char *site, tj_tensor *x)
 	JIT_CURRENT(c, site);
 	tj_tensor *in[1];
 	operand o;
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, jit_event_name(JIT_NONZERO));
 	if (!admit(c, site, JIT_NONZERO, 1, &x, in) || !reach(c, site, JIT_NONZERO, 1, in, 0, &o)) return &c->rt.poison;
 	const ir_meta m = { .dtype = TJ_I64, .device = o.v.meta.device, .rank = 2, .dim = { ir_count_nonzero(&o.v), o.v.meta.rank } };
 	result r = new_sized(c, site, JIT_NONZERO, &m);
@@ -257,7 +257,7 @@ tj_tensor *tj_masked_select_at(const char *site, tj_tensor *x, tj_tensor *mask)
 	JIT_CURRENT(c, site);
 	tj_tensor *src[2] = { x, mask }, *in[2];
 	ir_meta common;
-	if (!c) return jit_no_context();
+	if (!c) return jit_no_context(site, jit_event_name(JIT_MASKED_SELECT));
 	if (!admit(c, site, JIT_MASKED_SELECT, 2, src, in) || !fit(c, site, in, &common)) return &c->rt.poison;
 	const bool places = jit_active(c) && !jit_is_number(in[0]) && rt_is_float((tj_dtype)in[0]->dtype);
 	return places ? read_places(c, site, in, &common) : select_elements(c, site, in, &common);
@@ -286,8 +286,8 @@ tj_tensor *tj_unique_all_at(const char *site, tj_tensor *x, tj_tensor **indices,
 	ir_unique u;
 	bool ok = false;
 	for (int k = 1; k < 4; k++)
-		if (out[k]) *out[k] = c ? &c->rt.poison : jit_no_context();
-	if (!c) return jit_no_context();
+		if (out[k]) *out[k] = c ? &c->rt.poison : jit_no_context(site, jit_event_name(JIT_UNIQUE));
+	if (!c) return jit_no_context(site, jit_event_name(JIT_UNIQUE));
 	if (!admit(c, site, JIT_UNIQUE, 1, &x, in) || !reach(c, site, JIT_UNIQUE, 1, in, 0, &o)) return &c->rt.poison;
 	if (!ir_unique_sort(&u, &o.v, indices || inverse || counts))
 		jit_error(c, site, TJ_ERR_NOMEM, jit_event_name(JIT_UNIQUE), NULL, "no memory to sort");

@@ -45,6 +45,114 @@ static void a_clone_is_current_nowhere(void **s)
 	tj_close(c);
 }
 
+/* ---- the current context of a thread ---- */
+static void closing_makes_the_former_current(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open(), *d = kit_open();
+	tj_tensor *x = F32(c, 1);
+	tj_close(d);
+	assert_ptr_equal(tj_ctx_current(), c);
+	assert_f32(tj_add(x, x), 2);
+	d = kit_open();
+	tj_ctx *e = kit_open();
+	tj_close(d); /* in another order: e follows c now */
+	assert_ptr_equal(tj_ctx_current(), e);
+	tj_close(e);
+	assert_ptr_equal(tj_ctx_current(), c);
+	d = kit_open();
+	tj_ctx_use(c);
+	tj_close(d); /* not current */
+	assert_ptr_equal(tj_ctx_current(), c);
+	d = kit_open();
+	tj_close(c);
+	tj_close(d);
+	assert_null(tj_ctx_current());
+	d = kit_open();
+	tj_ctx_use(NULL);
+	e = kit_open();
+	tj_close(e); /* none was current */
+	assert_null(tj_ctx_current());
+	tj_close(d);
+	assert_int_equal(tj_check(NULL), TJ_OK);
+}
+
+static void *closes_it(void *p)
+{
+	tj_ctx_use(p);
+	tj_close(p);
+	return tj_ctx_current();
+}
+
+static void *opens_and_closes(void *p)
+{
+	(void)p;
+	for (int i = 0; i < 200; i++) {
+		tj_ctx *c = kit_open(), *d = kit_open();
+		tj_close(i % 2 ? c : d);
+		if (tj_ctx_current() != (i % 2 ? d : c)) return p;
+		tj_close(i % 2 ? d : c);
+		if (tj_ctx_current()) return p;
+	}
+	return NULL;
+}
+
+static void closing_in_another_thread(void **s)
+{
+	(void)s;
+	pthread_t t[3];
+	void *current;
+	tj_ctx *c = kit_open(), *d = kit_open();
+	pthread_create(&t[0], NULL, closes_it, d);
+	pthread_join(t[0], &current);
+	assert_null(current); /* c was current here, not there */
+	tj_ctx *e = kit_open(); /* d, which was current, is closed */
+	tj_close(e);
+	assert_null(tj_ctx_current());
+	tj_ctx_use(c);
+	assert_f32(tj_neg(F32(c, 2)), -2);
+	tj_close(c);
+	for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, opens_and_closes, &current);
+	for (int i = 0; i < 3; i++) {
+		pthread_join(t[i], &current);
+		assert_null(current);
+	}
+}
+
+typedef struct forgetful { tj_ctx *c; tj_status first, second; char op[32], site[64], printed[300]; } forgetful;
+static void *forgets_tj_ctx_use(void *p)
+{
+	forgetful *k = p;
+	tj_tensor *x = F32(k->c, 1);
+	tj_tensor *y = tj_add(x, x);
+	tj_item(y);
+	FILE *f = fmemopen(k->printed, sizeof k->printed, "w");
+	tj_perror(k->c, f);
+	fclose(f);
+	k->first = tj_check(k->c); /* the context has no error: so it is the thread's */
+	snprintf(k->op, sizeof k->op, "%s", tj_last_error(k->c)->op);
+	snprintf(k->site, sizeof k->site, "%s", tj_last_error(k->c)->site);
+	k->second = tj_check(k->c);
+	return NULL;
+}
+
+static void a_thread_without_a_context_is_told(void **s)
+{
+	(void)s;
+	pthread_t t;
+	forgetful k = { .c = kit_open() };
+	pthread_create(&t, NULL, forgets_tj_ctx_use, &k);
+	pthread_join(t, NULL);
+	assert_int_equal(k.first, TJ_ERR_STATE);
+	assert_string_equal(k.op, "add");
+	assert_non_null(strstr(k.site, "test_contexts.c:"));
+	assert_non_null(strstr(k.printed, "no context is current in this thread"));
+	assert_non_null(strstr(k.printed, "hint: tj_ctx_use(c)"));
+	assert_int_equal(k.second, TJ_OK);
+	kit_ok(k.c); /* another thread's */
+	tj_close(k.c);
+}
+
 typedef struct intruder {
 	tj_ctx *c;
 	tj_fn *f;
@@ -784,6 +892,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_clone_is_current_nowhere),
+		cmocka_unit_test(closing_makes_the_former_current),
+		cmocka_unit_test(closing_in_another_thread),
+		cmocka_unit_test(a_thread_without_a_context_is_told),
 		cmocka_unit_test(two_threads_are_told),
 		cmocka_unit_test(hammered),
 		cmocka_unit_test(handed_over),

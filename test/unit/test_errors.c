@@ -84,6 +84,8 @@ static void own_errors(void **s)
 	kit_error(c, TJ_ERR_ARG, "op or fmt is NULL");
 	tj_ctx_use(NULL);
 	assert_true(tj_is_poison(tj_fail(TJ_ERR_ARG, "half", NULL, "x")));
+	assert_int_equal(tj_check(NULL), TJ_ERR_STATE);
+	assert_string_equal(tj_last_error(NULL)->op, "half");
 	tj_ctx_use(c);
 	kit_ok(c);
 	tj_close(c);
@@ -226,10 +228,12 @@ static void null_handles(void **s)
 {
 	(void)s;
 	tj_stats stats = { .size = sizeof stats };
+	assert_int_equal(tj_check(NULL), TJ_OK);
 	tj_seed(NULL, 1);
+	assert_int_equal(tj_check(NULL), TJ_ERR_STATE);
+	assert_string_equal(tj_last_error(NULL)->op, "ctx");
 	tj_fn_stats(NULL, &stats);
 	assert_int_equal(stats.calls, 0);
-	assert_null(tj_last_error(NULL));
 	assert_int_equal(tj_log_topics(NULL, "help"), TJ_ERR_STATE);
 	assert_int_equal(tj_add_pass(NULL, NULL), TJ_ERR_STATE);
 	tj_explain(NULL, stderr);
@@ -483,6 +487,13 @@ static void no_context(void **s)
 	assert_true(tj_is_poison(tj_add(tj_f(1), tj_f(2))));
 	assert_true(tj_is_poison(tj_full(TJ_F32, TJ_0D, tj_f(1))));
 	assert_true(tj_item(tj_f(2)) != 2); /* NaN */
+	printed(NULL, "add: the context is NULL, or no context is current in this thread");
+	printed(NULL, "tj_ctx_use(c)");
+	assert_int_equal(tj_check(NULL), TJ_ERR_STATE);
+	assert_string_equal(tj_last_error(NULL)->op, "add"); /* the first one */
+	assert_non_null(strstr(tj_last_error(NULL)->site, "test_errors.c:"));
+	assert_int_equal(tj_check(NULL), TJ_OK);
+	printed(NULL, "add: ");
 	tj_ctx_use(was);
 }
 

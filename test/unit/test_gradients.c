@@ -482,7 +482,7 @@ static void refusals(void **s)
 	} cases[] = { { unused, TJ_ERR_ARG, "does not depend on tensor 0" },
 		      { not_one, TJ_ERR_SHAPE, "the value is f32[2], and there is no cotangent" },
 		      { not_float, TJ_ERR_DTYPE, "it is i64[]" },
-		      { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is a number" },
+		      { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is f64" },
 		      { bad_cotangent, TJ_ERR_SHAPE, "the cotangent f32[]" },
 		      { no_list, TJ_ERR_ARG, "the list is empty" },
 		      { short_list, TJ_ERR_ARG, ".add_to has 0 tensors" },
@@ -585,8 +585,8 @@ static tj_tensor *by_swap(const handles *h, tj_tensor *x)
 }
 static tj_tensor *by_retain(const handles *h, tj_tensor *x) { return ((handles *)(uintptr_t)h)->kept = tj_retain(x); }
 static tj_tensor *by_all(const handles *h, tj_tensor *x) { return by_assign(h, by_escape(h, by_retain(h, x))); }
-static second_handle *const ways[] = { by_assign, by_escape, by_name, by_found,  by_call, by_direct,
-	                               by_store,  by_stored, by_swap, by_retain, by_all };
+static second_handle *const ways[] = { by_assign, by_escape, by_name, by_found, by_call, by_direct, by_store, by_stored,
+	                                    by_swap, by_retain, by_all };
 
 static struct { handles h; second_handle *way; bool captured, boundary; } twice;
 

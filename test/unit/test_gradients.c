@@ -482,7 +482,7 @@ static void refusals(void **s)
 	} cases[] = { { unused, TJ_ERR_ARG, "does not depend on tensor 0" },
 		      { not_one, TJ_ERR_SHAPE, "the value is f32[2], and there is no cotangent" },
 		      { not_float, TJ_ERR_DTYPE, "it is i64[]" },
-		      { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is f64" },
+		      { by_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is a number" },
 		      { bad_cotangent, TJ_ERR_SHAPE, "the cotangent f32[]" },
 		      { no_list, TJ_ERR_ARG, "the list is empty" },
 		      { short_list, TJ_ERR_ARG, ".add_to has 0 tensors" },

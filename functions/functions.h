@@ -37,6 +37,10 @@ tj_tensor *fn_as_was(const char *site, tj_tensor *y, tj_tensor *x, int n);    /*
 tj_tensor *fn_widened(const char *site, tj_tensor *x);                       /* f32 if x is f16 or bf16 */
 /* the same in a function with .autocast, else x: for what PyTorch computes in f32 there */
 tj_tensor *fn_high(const char *site, tj_tensor *x);
+/* A site for ops that get an index of the caller's: an error of it names `op`. from_end: below 0 it counts from the end. */
+const char *fn_index_site(const char *site, const char *op, bool from_end);
+/* Zero, i64 [1], on the device of `like`, which is a fault of `site` (tj_site_for()) unless `right`, a bool without axes, is true. */
+tj_tensor *fn_zero_if(const char *site, tj_tensor *like, tj_tensor *right);
 bool fn_is_float(tj_dtype t);
 bool fn_is_narrow(tj_dtype t); /* f16, bf16: computed in f32 */
 tj_dims fn_shape(const tj_tensor *x, int64_t *to); /* the sizes of x, as a list; to: of TJ_MAX_RANK + 1 */

@@ -188,6 +188,12 @@ TJ_API void tj_perror(tj_ctx *c, FILE *f);
 TJ_API tj_tensor *tj_fail_at(const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) TJ_PRINTF(5, 6);
 #define tj_fail(code, op, hint, ... /* fmt, ... */) tj_fail_at(TJ_SITE, code, op, hint, __VA_ARGS__)
 
+/* For a function of your own that gives an index to ops: a site with the text of `site`, to be passed as the first argument of
+ * tj_gather_at() and its like. When the index is out of range, which is found when the op runs, the error has this op, message and hint,
+ * not those of tj_gather(). A message that ends with a blank is followed by the size of the axis. The texts are copied; the result lives
+ * as long as the process. `site` itself: out of memory, or it is of tj_site_for(), so the outermost function names itself. */
+TJ_API const char *tj_site_for(const char *site, const char *op, const char *message, const char *hint);
+
 /* ---- lists, shapes, option structs --------------------------------------------------------------- */
 
 /* A list of sizes or axes ends in TJ_END_DIM, a list of tensors in TJ_END; a NULL in a list of tensors is an error. The

@@ -358,7 +358,7 @@ tj_tensor *tj_masked_scatter_at(const char *site, tj_tensor *x, tj_tensor *mask,
 	const bool none = !tj_numel(src);
 	tj_tensor *from = none ? tj_to(tj_full(tj_dtype_of(x), TJ_SHAPE(1), tj_i(0)), tj_device_of(x)) : flat(site, src);
 	tj_tensor *at = tj_where(flat(site, where), none ? tj_add(place, tj_i(1)) : place, tj_i(0));
-	const char *named = tj_site_for(site, "masked_scatter", "the mask sets more elements than src has",
+	const char *named = tj_site_for(site, "masked_scatter", "the mask sets more elements than those of src, whose number is ",
 	                                "src has one element for each that the mask sets");
 	return tj_where(where, fn_reshape(site, tj_index_select_at(named, from, 0, at), &s), x);
 }

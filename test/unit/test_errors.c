@@ -500,7 +500,7 @@ static void sites_that_explain(void **s)
 	NAMED(tj_put(table, one, tj_ones(TJ_F32, TJ_SHAPE(1)), false), "put", "an axis of size 8");
 	NAMED(tj_index_fill(table, 0, one, tj_f(1)), "index_fill", "an axis of size 4");
 	NAMED(tj_index_add(table, 0, one, tj_ones(TJ_F32, TJ_SHAPE(1, 2))), "index_add", "an axis of size 4");
-	NAMED(tj_masked_scatter(table, tj_full(TJ_BOOL, TJ_SHAPE(4, 2), tj_i(1)), x), "masked_scatter", "more elements than src");
+	NAMED(tj_masked_scatter(table, tj_full(TJ_BOOL, TJ_SHAPE(4, 2), tj_i(1)), x), "masked_scatter", "whose number is 3");
 	NAMED(tj_cov(tj_ones(TJ_F32, TJ_SHAPE(2, 2)), 1, NULL, F32(c, 1, -1)), "cov", "a weight is below 0");
 	tj_unravel_index(one, TJ_SHAPE(2, 3), out);
 	NAMED(out[0], "unravel_index", "outside of the shape");

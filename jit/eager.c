@@ -373,9 +373,10 @@ static void each(tj_ctx *c, const asked *q, tj_tensor **out)
 	rt_arena mem = { 0 };
 	args a = { 0 };
 	taken u;
-	asked plain = *q;
-	if (rt_site_find(q->site)) plain.site = "?"; /* another site with these kernels has another error */
-	if (!find(c, &plain, &u, &err)) {
+	asked plain;
+	const bool named = ir_ops[q->op].flags & IR_FAULT && rt_site_find(q->site);
+	if (named) plain = *q, plain.site = "?"; /* another site with these kernels has another error */
+	if (!find(c, named ? &plain : q, &u, &err)) {
 		err.site = NULL;
 		jit_report(c, q->site, &err);
 		return;

@@ -42,11 +42,13 @@ extern const bench_case bench_cases[];
 extern const int bench_ncases;
 
 /* ---- hand.c: plain loops with OpenMP, compiled for this machine with all flags for speed ---- */
+/* clang-format off */
 #define BENCH_HANDS(X) \
-	X(tiny_add) \
-	X(tiny_10in) X(add) X(exp) X(tanh) X(log) X(sigmoid) X(gelu_erf) X(silu_mul) X(chain) X(softmax) X(layernorm) X(rmsnorm_res) \
-		X(sum_rows) X(sum_cols) X(cumsum_rows) X(cumsum_cols) X(sort_rows) X(argsort_rows) X(top32) X(sum_all) X(argmax_rows) \
-			X(transpose_add) X(linear_gelu) X(mlp) X(attention) X(block)
+	X(tiny_add) X(tiny_10in) X(add) X(exp) X(tanh) X(log) X(sigmoid) X(gelu_erf) X(silu_mul) X(chain) X(softmax) \
+	X(layernorm) X(rmsnorm_res) X(sum_rows) X(sum_cols) X(cumsum_rows) X(cumsum_cols) X(sort_rows) X(argsort_rows) X(top32) X(sum_all) \
+	X(argmax_rows) X(transpose_add) X(linear_gelu) \
+	X(mlp) X(attention) X(block)
+/* clang-format on */
 #define X(name) bench_hand hand_##name;
 BENCH_HANDS(X)
 #undef X
@@ -156,6 +158,7 @@ int bench_run_suite(const bench_suite *s, const bench_suite_opts *o); /* returns
 
 int bench_train(const bench_suite_opts *o);  /* train.c */
 int bench_layers(const bench_suite_opts *o); /* layers.c */
+int bench_many(long long n, bool json); /* many.c; returns the exit status */
 
 /* ---- state.c: the present speed of the machine ---- */
 void bench_state(FILE *f, bool json);

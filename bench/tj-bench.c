@@ -9,6 +9,7 @@
  *   tj-bench --lowering [--quick] [--json] [--seconds s] [REGEX]    tracing and lowering of large graphs (lowering.c)
  *   tj-bench --train [--quick] [--json] [--seconds s] [REGEX]      training steps (train.c); --list: their sizes as JSON
  *   tj-bench --layers [--quick] [--json] [--seconds s] [REGEX]     layers of networks (layers.c); --list: their operands as JSON
+ *   tj-bench --many [N] [--json]                                   one function at N sizes (many.c)
  *   tj-bench [--products|--train|--layers] --serve                          reads lines "case seconds", answers each with JSON
  *
  * With --products, --only TEXT chooses names that contain it, --quick takes fewer rounds, and TJ_CPU=256 binds the libraries, too.
@@ -57,6 +58,7 @@ static void put_header(void)
 
 
 typedef struct options {
+	long long many;
 	bool json, quick, small, serve, state, sizes, products, lowering, train, layers, list;
 	int threads;         /* for products; 0: TJ_THREADS, or all */
 	int any;             /* products: bench_product_opts.any */
@@ -349,6 +351,7 @@ static bool parse(int argc, char **argv, options *o)
 		else if (!strcmp(argv[i], "--train")) o->train = true;
 		else if (!strcmp(argv[i], "--layers")) o->layers = true;
 		else if (!strcmp(argv[i], "--list")) o->list = true;
+		else if (!strcmp(argv[i], "--many")) o->many = i + 1 < argc && atoll(argv[i + 1]) > 0 ? atoll(argv[++i]) : 100000;
 		else if (!strcmp(argv[i], "--threads") && i + 1 < argc) o->threads = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--any") && i + 1 < argc) o->any = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--only") && i + 1 < argc) o->only = argv[++i];
@@ -377,7 +380,8 @@ int main(int argc, char **argv)
 		                "tj-bench --products [--json] [--quick] [--serve] [--list] [--any N] [--threads N] [--only TEXT] [--seconds s] [REGEX]\n"
 		                "tj-bench --lowering [--json] [--quick] [--seconds s] [REGEX]\n"
 		                "tj-bench --train [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n"
-		                "tj-bench --layers [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n");
+		                "tj-bench --layers [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n"
+		                "tj-bench --many [N] [--json]\n");
 		return 2;
 	}
 	if (o.device) return bench_gpu(&(bench_gpu_opts){ o.device, o.pattern, o.seconds, o.quick, o.small, o.json });
@@ -388,6 +392,7 @@ int main(int argc, char **argv)
 	const bench_suite_opts suite = { chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list };
 	if (o.train) return bench_train(&suite);
 	if (o.layers) return bench_layers(&suite);
+	if (o.many) return bench_many(o.many, o.json);
 	hand_wake();
 	tj_ctx *c = tj_open(NULL);
 	int rc = o.quick ? quick(c, &want, &o) : o.serve ? serve(c, &o) : all(c, &want, &o);

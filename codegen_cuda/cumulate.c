@@ -4,16 +4,18 @@
  *
  *   line     the elements along the axis at one outer and one inner index
  *   chunk    a part of a line, which a thread walks alone. Sums and products have chunks of IR_RUNNING elements, as ir/eval.c says. An
- * extreme and a sum of integers are exact in any order, so their lines are cut where there are few. A recurrence is one chunk steps LINES:
- * each chunk by itself. If there are several: CARRY: one thread goes along the ends of the chunks of a line, and makes them final. JOIN:
- * all other elements are joined with the end of the chunk before theirs. Each is a launch of its own
+ *            extreme and a
+ *            sum of integers are exact in any order, so their lines are cut where there are few. A recurrence is one chunk
+ *   steps    LINES: each chunk by itself. If there are several: CARRY: one thread goes along the ends of the chunks of a line, and makes
+ *            them
+ *            final. JOIN: all other elements are joined with the end of the chunk before theirs. Each is a launch of its own
  *
  *              x   | a  b  c  d | e  f  g  h | i  j ..
  *              LINES a  ab abc abcd  e  ef efg efgh  i ..   CARRY sets the 8th to abcd + efgh, JOIN the 5th to abcd + e, ...
  *
  * A warp takes 32 neighbouring chunks. If inner is large, neighbours are adjacent in memory, and each thread reads its own chunk. Else
- * (`staged`) the warp loads W adjacent elements of each chunk into shared memory, each thread goes along its own W, and the warp stores the
- * results.
+ * (`staged`)
+ * the warp loads W adjacent elements of each chunk into shared memory, each thread goes along its own W, and the warp stores the results.
  *
  *              memory   chunk 0: ........WWWW....   shared   row 0 of 32, W + 1 apart, so that threads use different banks
  *                       chunk 1: ........WWWW....            row 1

@@ -43,13 +43,14 @@ static const char accesses[] =
 /* Reductions in the order of ir/tree.c. a: the lanes of a thread; f(x, y): x op y, x from the left.
  *
  *   tj_carry   puts a complete chunk on the stack k: blocks of 2^l chunks, as a binary counter of m carries. Without branches: fewer
- * registers tj_fold    a = what is left on the stack, from the right tj_join    a of the first warp = all warps' a, neighbours in pairs;
- * `slot` is the thread's place in its warp tj_halve   the lanes of a group of `span` threads, E adjacent ones each: lane l with lane l +
- * half, until one is left. In each of the first steps a thread gives half of its lanes away, so E lanes cost E - 1 shuffles, not E for each
- * step:
+ *              registers
+ *   tj_fold    a = what is left on the stack, from the right
+ *   tj_join    a of the first warp = all warps' a, neighbours in pairs; `slot` is the thread's place in its warp
+ *   tj_halve   the lanes of a group of `span` threads, E adjacent ones each: lane l with lane l + half, until one is left. In each of the
+ *              first steps a thread gives half of its lanes away, so E lanes cost E - 1 shuffles, not E for each step:
  *
  *                thread t has lanes 4t to 4t+3  --xor 16-->  2 of 64 lanes  --xor 8-->  1 of 32 lanes  --xor 4, 2, 1, 16, 8-->  all have
- * the result */
+ *                                               the result */
 static const char trees[] =
 	"template <int N, class T> __device__ __forceinline__ void tj_fill(T (&a)[N], T x) { TJ_UNROLL for (int j = 0; j < N; j++) a[j] = x; }\n"
 	"template <int L, int N, class T, class F> __device__ __forceinline__ void tj_carry(T (&k)[L][N], int &m, T (&a)[N], T none, F f)\n{\n"

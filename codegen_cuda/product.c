@@ -2,8 +2,10 @@
 /* product: matrix products, in tiles.
  *
  *   loop    %0 = load [0 + 64*d1 + 1*r]           rows of the result: the dimensions that the first operand alone depends on, numbered
- * through %1 = load [0 + 1*d2 + 30*r ..]        columns: those that the second one alone depends on. Others are batch axes %2 = reduce dot
- * chain %0 %1 point   store [0 + 30*d1 + 1*d2] ..
+ *           through
+ *           %1 = load [0 + 1*d2 + 30*r ..]        columns: those that the second one alone depends on. Others are batch axes
+ *           %2 = reduce dot chain %0 %1
+ *   point   store [0 + 30*d1 + 1*d2] ..
  *
  *                 columns                         A block takes a tile of the result. In each step it reads DEPTH indices of r of both
  *            . . . . . . . . .                    operands into shared memory, one after the other: while it multiplies one half of

@@ -5,17 +5,22 @@
  *   keys of 64 bits           key, index
  *
  * A key is unsigned and in the order wanted: equal elements (0.0 and -0.0, two NaNs) have equal keys, NaN has the last one, and `down`
- * flips all bits. Operands are row-major: [outer, n, inner]. A line is what lies along the axis.
+ * flips all bits.
+ * Operands are row-major: [outer, n, inner]. A line is what lies along the axis.
  *
- *   TILES   a block sorts a tile in shared memory, by a bitonic network: one line, several short ones (`per`), or a part of a long one, a
- * run. It keeps no more than the k entries that are wanted MERGE   only of long lines: two neighbouring runs become one. Each entry finds
- * its place by bisection in the other run. One launch for each level; the entries go from one half of the workspace to the other
+ *   TILES   a block sorts a tile in shared memory, by a bitonic network: one line, several short ones (`per`), or a part of a long one,
+ *           a run. It keeps
+ *           no more than the k entries that are wanted
+ *   MERGE   only of long lines: two neighbouring runs become one. Each entry finds its place by bisection in the other run. One launch
+ *           for each level;
+ *           the entries go from one half of the workspace to the other
  *
- *           line  |-------- n = 5 tiles --------|        runs  | 0 | 1 | 2 | 3 | 4 |  ->  | 0 1 | 2 3 | 4 |  ->  | 0 1 2 3 | 4 |  ->  | 0 1
- * 2 3 4 |
+ *           line  |-------- n = 5 tiles --------|        runs  | 0 | 1 | 2 | 3 | 4 |  ->  | 0 1 | 2 3 | 4 |  ->  | 0 1 2 3 | 4 |  ->  |
+ *                 0 1 2 3 4 |
  *
- * The last launch writes what was asked: indices, or the elements at these, so -0.0 and NaN keep their bits. The text depends on the dtype
- * and the result alone; sizes are arguments. */
+ * The last launch writes what was asked: indices, or the elements at these, so -0.0 and NaN keep their bits. The text depends on the
+ * dtype and the result alone;
+ * sizes are arguments. */
 #include "codegen_cuda/cu.h"
 #include "codegen_cuda/cuda.h"
 

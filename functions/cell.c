@@ -13,8 +13,10 @@ static tj_tensor *bad_sizes(const char *site, const char *name, const char *what
 	bool fits = tj_rank(t) == rank;
 	for (int i = 0; fits && i < rank; i++) fits = tj_dim(t, i) == dim[i];
 	if (fits) return NULL;
-	if (rank == 1) return tj_fail(TJ_ERR_SHAPE, name, "one number for each output", "%s is not [%lld]", what, (long long)dim[0]);
-	return tj_fail(TJ_ERR_SHAPE, name, "weights are [outputs, inputs]", "%s is not [%lld,%lld]", what, (long long)dim[0], (long long)dim[1]);
+	if (rank == 1) return tj_fail(TJ_ERR_SHAPE, name, "one number for each output", "%s is not [%lld] but %s", what, (long long)dim[0],
+	                               fn_type_of(t).text);
+	return tj_fail(TJ_ERR_SHAPE, name, "weights are [outputs, inputs]", "%s is not [%lld,%lld] but %s", what, (long long)dim[0],
+	               (long long)dim[1], fn_type_of(t).text);
 }
 
 /* ---- linear, bilinear ---- */
@@ -37,8 +39,9 @@ tj_tensor *tj_linear_at(const char *site, tj_tensor *x, tj_tensor *weight, tj_te
 	if (tj_rank(weight) != 2) return tj_fail(TJ_ERR_SHAPE, name, "[outputs, inputs]", "the weight has %d axes", tj_rank(weight));
 	if (tj_rank(x) < 1 || tj_dim(x, -1) != tj_dim(weight, 1))
 		return tj_fail(TJ_ERR_SHAPE, name, "the weight is [outputs, inputs]",
-		               "the last axis of x has size %lld, the weight is for %lld inputs",
-		               (long long)(tj_rank(x) ? tj_dim(x, -1) : 0), (long long)tj_dim(weight, 1));
+		               "the last axis of x has size %lld, the weight is for %lld inputs: x is %s, the weight %s",
+		               (long long)(tj_rank(x) ? tj_dim(x, -1) : 0), (long long)tj_dim(weight, 1), fn_type_of(x).text,
+		               fn_type_of(weight).text);
 	if (bias && (bad = bad_sizes(site, name, "the bias", bias, 1, (int64_t[]){ tj_dim(weight, 0) }))) return bad;
 	return affine(site, x, weight, bias);
 }

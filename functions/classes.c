@@ -101,7 +101,8 @@ static tj_tensor *bad_target(const classes *q, tj_tensor *target)
 	for (int i = 0; fits && i < tj_rank(target); i++) fits = tj_dim(target, i) == tj_dim(q->x, i < q->axis ? i : i + 1);
 	return fits ? NULL
 	            : tj_fail(TJ_ERR_SHAPE, q->name, "x is [N,C], target [N]; x [N,C,...], target [N,...]; or x [C], target []",
-	                      "the target has not the shape of x without the axis of the classes");
+	                      "the target has not the shape of x without the axis of the classes: x is %s, the target %s", fn_type_of(q->x).text,
+	                      fn_type_of(target).text);
 }
 
 /* Sets all fields but log and what belongs to the target. NULL, or poison. */
@@ -171,7 +172,9 @@ tj_tensor *tj_cross_entropy_loss_at(const char *site, tj_tensor *x, tj_tensor *t
 	for (int i = 0; probable && fits && i < tj_rank(x); i++) fits = tj_dim(target, i) == tj_dim(x, i);
 	if (probable && (!fits || o.ignore))
 		return tj_fail(TJ_ERR_SHAPE, q.name, "i32 or i64: classes; a float: a probability for each class",
-		               fits ? ".ignore is for targets that are classes" : "a float target has not the shape of x");
+		               fits ? ".ignore is for targets that are classes: x is %s, the target %s"
+		                    : "a float target has not the shape of x: x is %s, the target %s",
+		               fn_type_of(x).text, fn_type_of(target).text);
 	if (!probable && (bad = bad_target(&q, target))) return bad;
 	if (!probable && q.axis && tj_rank(x) == 2 && !o.weight && !o.ignore && !(o.label_smoothing > 0) && o.reduction == TJ_LOSS_MEAN)
 		return tj_cross_entropy_at(tj_site_for(site, q.name, no_class, q.hint), x, target);

@@ -42,6 +42,9 @@ const char *fn_index_site(const char *site, const char *op, bool from_end);
 /* Zero, i64 [1], on the device of `like`, which is a fault of `site` (tj_site_for()) unless `right`, a bool without axes, is true. */
 tj_tensor *fn_zero_if(const char *site, tj_tensor *like, tj_tensor *right);
 bool fn_is_float(tj_dtype t);
+/* "f32[2,3]", for messages. text is valid until the end of the expression that calls fn_type_of() */
+typedef struct fn_type { char text[240]; } fn_type;
+fn_type fn_type_of(const tj_tensor *x);
 bool fn_is_narrow(tj_dtype t); /* f16, bf16: computed in f32 */
 tj_dims fn_shape(const tj_tensor *x, int64_t *to); /* the sizes of x, as a list; to: of TJ_MAX_RANK + 1 */
 /* NULL, and *a is the axis counted from the front; else what the caller returns. A 0-d x has axes 0 and -1. */

@@ -25,7 +25,9 @@ static tj_tensor *bad_pair(const char *site, const char *op, tj_tensor *x, tj_te
 	tj_tensor *bad = fn_bad_float(site, op, "x", x);
 	if (!bad) bad = fn_bad(site, op, "the target", target);
 	if (bad || same_shape(x, target) || !tj_rank(target)) return bad;
-	return tj_fail(TJ_ERR_SHAPE, op, "tj_reshape(), tj_squeeze() or tj_expand() makes them equal", "x and the target have different shapes");
+	return tj_fail(TJ_ERR_SHAPE, op, "tj_reshape(), tj_squeeze() or tj_expand() makes them equal",
+	               "x and the target have different shapes: %s and %s",
+	               fn_type_of(x).text, fn_type_of(target).text);
 }
 
 tj_tensor *fn_bad_reduction(const char *site, const char *op, tj_loss_reduction r)

@@ -2,6 +2,8 @@
 /* What the functions of this folder look at before they call an op. */
 #include "functions/functions.h"
 
+#include <stdio.h>
+
 tj_tensor *fn_bad(const char *site, const char *op, const char *name, tj_tensor *x)
 {
 	if (x && x != TJ_END && tj_is_poison(x)) return x;
@@ -68,6 +70,16 @@ tj_tensor *fn_bad_axis(const char *site, const char *op, tj_tensor *x, int64_t a
 		               "axis %lld of a tensor with %d axes", (long long)axis, rank);
 	*a = (int)(axis < 0 ? axis + n : axis);
 	return NULL;
+}
+
+fn_type fn_type_of(const tj_tensor *x)
+{
+	fn_type t;
+	size_t n = (size_t)snprintf(t.text, sizeof t.text, "%s[", tj_dtype_name(tj_dtype_of(x)));
+	for (int i = 0; i < tj_rank(x) && n < sizeof t.text; i++)
+		n += (size_t)snprintf(t.text + n, sizeof t.text - n, "%s%lld", i ? "," : "", (long long)tj_dim(x, i));
+	if (n < sizeof t.text) snprintf(t.text + n, sizeof t.text - n, "]");
+	return t;
 }
 
 /* ---- shapes ---- */

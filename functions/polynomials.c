@@ -18,10 +18,8 @@ static tj_tensor *evaluated(const char *site, const char *name, const polynomial
 	tj_tensor *before = tj_ones_like(x), *now = tj_add(tj_mul(x, tj_f(p->scale)), tj_f(p->shift));
 	for (int k = 1; k < n; k++) {
 		const double a = p->f == LAGUERRE ? -1.0 / (k + 1) : p->f == LEGENDRE ? (2 * k + 1.0) / (k + 1) : p->f == HERMITE_E ? 1 : 2;
-		const double b = p->f == LAGUERRE ? (2 * k + 1.0) / (k + 1) : 0, c = p->f == CHEBYSHEV   ? 1
-		                                                                     : p->f == HERMITE   ? 2.0 * k
-		                                                                     : p->f == HERMITE_E ? k
-		                                                                                         : (double)k / (k + 1);
+		const double b = p->f == LAGUERRE ? (2 * k + 1.0) / (k + 1) : 0;
+		const double c = p->f == CHEBYSHEV ? 1 : p->f == HERMITE ? 2.0 * k : p->f == HERMITE_E ? k : (double)k / (k + 1);
 		tj_tensor *factor = tj_mul(x, tj_f(a)), *next = tj_sub(tj_mul(b ? tj_add(factor, tj_f(b)) : factor, now), tj_mul(before, tj_f(c)));
 		before = now;
 		now = next;

@@ -304,7 +304,7 @@ TJ_API void tj_release_at(const char *site, tj_tensor *t);      /* gives back on
 /* A number is a handle that holds its value in its own bits; nothing is allocated. Any operand may be a number. Promotion
  * and guards look at its category (int or float), never at its value, which is a run-time argument of the code. */
 TJ_API tj_tensor *tj_f(double value); /* its dtype beside tensors, in views and in reductions: docs/NUMERICS.md */
-TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, else poison; tj_full() takes larger ones */
+TJ_API tj_tensor *tj_i_at(const char *site, int64_t value); /* |value| <= 2^51, else poison; tj_from_data() takes larger ones */
 #define tj_i(value) tj_i_at(TJ_SITE, value)
 
 /* ---- tensors ------------------------------------------------------------------------------------- */
@@ -719,10 +719,13 @@ TJ_API tj_status tj_scan_at(const char *site, tj_tensor **carry, tj_tensor **ys,
  * and have gradients of their own. Each op has the rule that docs/OPS.md names; at ties, at zeros and for NaN they are PyTorch's, with a
  * few exceptions that are listed there.
  *
- * Each tensor of wrt is itself: another one that was computed in the same way has a gradient of its own. An argument is a tensor of its
- * own, even if the caller passed one tensor twice. A cell that was assigned is the tensor that was assigned to it; gradients pass from one
- * to the other. Results of tj_unique() have no gradient, those of tj_masked_select() have one. A fault of an op whose value nothing uses,
- * not even the gradient, is not reported.
+ * Each tensor of wrt is itself: another one that was computed in the same way has a gradient of its own. An argument of the outermost call
+ * is a tensor of its own, even if the caller passed one tensor twice; but a cell is that cell. So are the arguments of callbacks of
+ * tj_cond(), tj_while() and tj_scan(), those of tj_vmap() that have examples, and what a backward gets: by them a gradient is the partial
+ * derivative. Nested calls, tj_checkpoint() and a forward of tj_custom_grad() get the tensors themselves: where in[1] was computed from
+ * in[0], the gradient by in[0] there includes the way through in[1]. A cell that was assigned is the tensor that was assigned to it;
+ * gradients pass from one to the other. Results of tj_unique() have no gradient, those of tj_masked_select() have one. A fault of an op
+ * whose value nothing uses, not even the gradient, is not reported.
  *
  * Only in the body of a compiled function, between tj_trace_begin() and tj_trace_end(), and in callbacks. Between wrt and y C may have read
  * values, branched and looped: each way through the body has a plan of its own. But values of scopes that were popped are gone, and a cell
@@ -754,9 +757,9 @@ TJ_API tj_tensor *tj_jvp_at(const char *site, tj_tensor *y, tj_list wrt, tj_list
 /* out[] = forward(in), with a gradient of the user's. backward gets in, then out, then the gradients by out, and sets one for each tensor
  * of in, of its shape (of an integer anything of its type; another float is cast to its dtype). What forward uses beside in counts as
  * constant. backward is traced once, whether a gradient is asked or not; its ops have gradients as usual, so higher orders and tj_jvp()
- * follow from it. in: tensors, no numbers; one that is passed twice is one tensor in backward, and a tj_grad() there by either gives the
- * gradient by both. Not in backward; in all other callbacks it may be used. In forward it is for gradients that are asked for there: any
- * other takes backward. Outside of compiled functions it is forward(in). */
+ * follow from it. in: tensors, no numbers. In backward each is a tensor of its own, so tj_grad() there gives partial derivatives, also
+ * where one of in was computed from another one, or is passed twice. Not in backward; in all other callbacks it may be used. In forward
+ * it is for gradients that are asked for there: any other takes backward. Outside of compiled functions it is forward(in). */
 TJ_API tj_status tj_custom_grad_at(const char *site, tj_tensor **out, int nout, tj_body *forward, tj_body *backward, tj_list in,
                                    void *self);
 #define tj_custom_grad(out, nout, forward, backward, in, self) tj_custom_grad_at(TJ_SITE, out, nout, forward, backward, in, self)
@@ -769,17 +772,18 @@ TJ_API tj_tensor *tj_grad_hook_at(const char *site, tj_tensor *x, tj_body *hook,
  * .grad_hooks of the function that is called hook it: those whose name is equal, or equal with any characters for each `*`, in their order.
  * (In nested calls these are the outermost function's, between tj_trace_begin() and tj_trace_end() those of its opts.) Without a hook it is
  * x itself. tj_grad_named() is the last value with exactly this name, to be asked for: tj_grad(&g, loss,
- * TJ_LIST(tj_grad_named("block1.out")), NULL). */
+ * TJ_LIST(tj_grad_named("block1.out")), NULL). What a callback computes, as of tj_cond() or tj_checkpoint(), does not exist behind it, so
+ * there it is an error: return it in out[] of the callback. */
 TJ_API tj_tensor *tj_grad_name_at(const char *site, tj_tensor *x, const char *name);
 TJ_API tj_tensor *tj_grad_named_at(const char *site, const char *name);
 #define tj_grad_name(x, name) tj_grad_name_at(TJ_SITE, x, name)
 #define tj_grad_named(name) tj_grad_named_at(TJ_SITE, name)
-/* out[] = body(in), but a gradient keeps nothing of what body computed on the way: it computes it once more, from in and whatever else body
- * uses, when it is needed. So a network takes the memory of its largest part and of the values between the parts, for up to a third more
- * time. The bits are the same. body is traced once; checkpoints may be nested, and what holds for gradients holds inside, too. Random
- * numbers are those of the first time. In the body of a loop, see tj_grad(): with a checkpoint in it, a loop keeps its carries only. For
- * tj_jvp(), and outside of compiled functions, it is body(in). On failure the context has the error, its status is returned, and the
- * results are poison. */
+/* out[] = body(in), but a gradient keeps nothing of what body computed on the way: it computes it once more, from in and whatever else
+ * body uses, when it is needed. So a network takes the memory of its largest part and of the values between the parts, for up to a third
+ * more time. The results have the same bits; the parts of a gradient are added in another order, so gradients agree up to rounding. body
+ * is traced once; checkpoints may be nested, and what holds for gradients holds inside, too. Random numbers are those of the first time.
+ * In the body of a loop, see tj_grad(): with a checkpoint in it, a loop keeps its carries only. For tj_jvp(), and outside of compiled
+ * functions, it is body(in). On failure the context has the error, its status is returned, and the results are poison. */
 TJ_API tj_status tj_checkpoint_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self);
 #define tj_checkpoint(out, nout, body, in, self) tj_checkpoint_at(TJ_SITE, out, nout, body, in, self)
 
@@ -878,6 +882,7 @@ typedef struct tj_stats {
 	                                   * backward */
 	uint64_t computed_again; /* values of these plans that are not kept: steps that read them late compute them again, with the same bits */
 	uint64_t bytes;          /* of all traces and plans that are kept: what .max_bytes bounds */
+	uint64_t replayed;       /* direct mode: calls at new sizes that did not run the body, see .shapes */
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;

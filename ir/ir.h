@@ -310,11 +310,14 @@ ir_ref ir_inner(ir_graph *g, ir_ref r, uint32_t step);
 /*   op      attributes                                      operands                        regions
  *   cond    {then, else}                                    bool[], then any                then, else: the same outputs
  *   while   {cond, body, most turns or 0, ys}               carries, captures               cond: bool[]; body: the new carries, then a
- * slice of each ys scan    {body, carries, xs, length, reverse, counted}   carries, xs, count?, captures   body: the new carries, then a
- * slice of each ys A region's attribute is its index in g->region. ys have their slices along a new axis 0: those of a scan have `length`;
- * those of a while, which then has a limit, have as many as it may have turns. counted is 0 or 1: the operand behind xs, an i64[] on the
- * CPU, says how many turns run, at most `length`: those of the slices before it, in reverse, too. A slice of ys whose turn did not run is
- * 0. Gradients of a while need both (vjpflow.c). */
+ *           slice of each ys
+ *   scan    {body, carries, xs, length, reverse, counted}   carries, xs, count?, captures   body: the new carries, then a slice of each ys
+ * A region's attribute is its index in g->region. ys have their slices along a new axis 0: those of a scan have `length`; those of a
+ * while, which
+ * then has a limit, have as many as it may have turns. counted is 0 or 1: the operand behind xs, an i64[] on the CPU, says how many
+ * turns run, at most
+ * `length`: those of the slices before it, in reverse, too. A slice of ys whose turn did not run is 0. Gradients of a while need both
+ * (vjpflow.c). */
 enum { IR_MAX_NEST = 64, IR_FLOW_ATTRS = 5 };
 typedef struct ir_flowinfo { /* nattr: without the regions. needed: the attributes from this one on are 0 unless text has them */
 	uint8_t nregion, nattr, needed;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* vmapflow: control flow for a batch of examples. A region is copied into that of a new node, with leaves for its inputs, and there becomes
- * one for all examples (ir_vmap).
+/* vmapflow: control flow for a batch of examples. A region is copied into that of a new node, with leaves for its inputs, and there
+ * becomes one for all
+ * examples (ir_vmap).
  *
  *   cond      the same way for all examples: a cond. Else both regions, and a select by example
- *   scan      a scan whose slices have all examples: xs [n,turns,..] are read as [turns,n,..]. Counted by another number for each example,
- * as a gradient of a while is: as many turns as the last one needs; the others keep their carries while     as many turns for all examples:
- * a while. Else it runs while any example goes on; the others keep their carries
+ *   scan      a scan whose slices have all examples: xs [n,turns,..] are read as [turns,n,..]. Counted by another number for each
+ *             example, as a gradient
+ *             of a while is: as many turns as the last one needs; the others keep their carries
+ *   while     as many turns for all examples: a while. Else it runs while any example goes on; the others keep their carries
  *
  * A carry is batched if its first value is, or if a turn makes it so. */
 #include "ir/vmap.h"

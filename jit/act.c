@@ -41,7 +41,7 @@ void jit_act_end(tj_ctx *c)
 	for (uint32_t i = 0; i < a->released.n; i++) rt_held_unref(a->released.v[i], allocator);
 	if (c->taken.n) jit_give_back(c);
 	jit_cut_cells(&a->assigned_at, 0);
-	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->named.n = a->assigned.n = a->callers.n = 0;
+	a->read.n = a->hold.n = a->retained.n = a->released.n = a->sized.n = a->named.n = a->alias.n = a->assigned.n = a->callers.n = 0;
 	rt_arena_reset(&a->mem);
 	c->active = false;
 	a->near = JIT_NOT_NEAR;
@@ -93,14 +93,46 @@ bool jit_closed(const jit_act *a, uint32_t seq)
 	return false;
 }
 
+bool jit_scope_has(const tj_scope *s, const tj_tensor *h)
+{
+	uint32_t n = s->used;
+	for (const rt_handles *k = s->chunk; k; k = k->next, n = RT_CHUNK)
+		if (h >= k->h && h < k->h + n) return true;
+	return false;
+}
+
 bool jit_in_scope(const jit_act *a, const tj_tensor *h, bool any)
 {
-	for (const tj_scope *s = a->ctx->rt.scope; s && (any || s->act == a->serial); s = s->parent) {
-		uint32_t n = s->used;
-		for (const rt_handles *k = s->chunk; k; k = k->next, n = RT_CHUNK)
-			if (h >= k->h && h < k->h + n) return true;
-	}
+	for (const tj_scope *s = a->ctx->rt.scope; s && (any || s->act == a->serial); s = s->parent)
+		if (jit_scope_has(s, h)) return true;
 	return false;
+}
+
+/* Entries whose second handle dies are dropped. Where the first one dies, the second one takes its place. */
+static void settle_aliases(jit_act *a, const tj_scope *dying)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < a->alias.n; i++)
+		if (!jit_scope_has(dying, a->alias.v[i].h)) a->alias.v[n++] = a->alias.v[i];
+	a->alias.n = n;
+	for (uint32_t i = 0; i < a->alias.n;) {
+		const jit_alias x = a->alias.v[i];
+		if (!jit_scope_has(dying, x.of)) {
+			i++;
+			continue;
+		}
+		jit_rename_ext(a, x.of, x.h);
+		a->alias.v[i] = a->alias.v[--a->alias.n];
+		for (uint32_t k = i; k < a->alias.n; k++)
+			if (a->alias.v[k].of == x.of) a->alias.v[k].of = x.h;
+	}
+}
+
+void jit_pop_scope(tj_ctx *c)
+{
+	jit_act *a = c->active ? &c->act : NULL;
+	if (a && a->alias.n) settle_aliases(a, c->rt.scope);
+	rt_scope_pop(&c->rt, a ? jit_hold : NULL, a);
 }
 
 tj_dtype tj_autocast_dtype(void)

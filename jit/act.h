@@ -66,10 +66,14 @@ typedef struct jit_sized { /* a result of nonzero, masked_select or unique in th
 	int64_t size;            /* of axis 0; depends on data */
 	uint64_t seg;            /* serial of the segment that ended with the op */
 } jit_sized;
+typedef struct jit_alias { /* a second handle of a tensor: as an operand it stands for the first one */
+	tj_tensor *h, *of;       /* of: has no alias entry of its own, and is alive as long as the entry is there */
+} jit_alias;
 typedef struct jit_named { /* a value that the running call gave a name (hooks.c) */
 	const char *name;
-	tj_tensor *t, *share;    /* share: lives as long as the call. t: the body's handle, if it is in scope and has `was` in it */
+	tj_tensor *t, *share;    /* share: lives as long as the call, or as `in`. t: the body's handle, if it is in scope and has `was` in it */
 	tj_tensor was;
+	jit_callback in;         /* the callback that computed the value; without .op: none did */
 } jit_named;
 typedef struct jit_span { uint32_t first, end; } jit_span;
 
@@ -92,6 +96,7 @@ typedef struct jit_act {
 	bool broken;             /* a plan failed in mid-body: pending values are lost, and the call cannot go on */
 	bool alone;              /* set from the plan of the return to the commit when the engine has no other context */
 	uint32_t levels;         /* number of segments that learned */
+	bool asked;              /* the body asked for a size: tj_dim(), tj_numel() */
 	bool recorded;           /* an event of this call did not match and was recorded */
 	const char *reader;      /* line that needs a value which was not kept; NULL: the return */
 	double away;             /* TJ_TIME_GUARDS. away: ns spent at boundaries. followed: number of events so far */
@@ -124,6 +129,7 @@ typedef struct jit_act {
 	rt_vec(jit_taken) read;  /* cells whose values the body has read (tj_item() and others) */
 	rt_vec(jit_sized) sized;
 	rt_vec(jit_named) named;
+	rt_vec(jit_alias) alias; /* second handles of tensors that are no values of the call: gradients know a tensor by its handle */
 	rt_vec(jit_assigned) assigned;
 	jit_cellmap assigned_at, cell_at; /* of `assigned`, of `cell` */
 	rt_vec(jit_done) done;
@@ -140,12 +146,20 @@ typedef struct jit_act {
 /* the handle is of an open scope of the call; any: or of one around it */
 bool jit_in_scope(const jit_act *a, const tj_tensor *h, bool any);
 
+/* t, or the tensor that it is a second handle of */
+static inline tj_tensor *jit_first_handle(const jit_act *a, tj_tensor *t)
+{
+	for (uint32_t i = 0; i < a->alias.n; i++)
+		if (a->alias.v[i].h == t) return a->alias.v[i].of;
+	return t;
+}
+bool jit_scope_has(const tj_scope *s, const tj_tensor *h);
+
 /* The mode of a function that is called in a body with mode `outer`, 0 at the outermost call. .autocast is inherited unless it is set. */
 static inline uint8_t jit_mode(const tj_fn *f, uint8_t outer)
 {
-	const uint8_t fast = f->opts.numerics == TJ_FAST ? IR_FAST : 0, cast = f->opts.autocast == TJ_BF16  ? JIT_BF16
-	                                                                       : f->opts.autocast == TJ_F16 ? JIT_F16
-	                                                                                                    : 0;
+	const uint8_t fast = f->opts.numerics == TJ_FAST ? IR_FAST : 0;
+	const uint8_t cast = f->opts.autocast == TJ_BF16 ? JIT_BF16 : f->opts.autocast == TJ_F16 ? JIT_F16 : 0;
 	return (uint8_t)(fast | (f->opts.autocast ? cast : outer & JIT_AUTOCAST));
 }
 /* The mode of an event; 0 for events that are no ops. */

@@ -52,7 +52,7 @@ static uint64_t version_met(const jit_act *a, rt_held *cell)
 
 static bool set_version(jit_act *a, rt_held *cell, tj_tensor *v)
 {
-	tj_tensor *version = v->kind == RT_CELL ? v : jit_share(a->ctx, a->scope, v); /* lives as long as the call */
+	tj_tensor *version = v->kind == RT_CELL ? v : jit_handle_in(a->ctx, a->scope, v);
 	if (!version) return false;
 	const int64_t at = jit_find_assigned(a, cell);
 	if (at >= 0) {

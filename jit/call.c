@@ -31,7 +31,10 @@ static tj_status check_list(tj_ctx *c, const char *site, const tj_fn *f, tj_list
 	for (; in[n] != TJ_END && n <= f->opts.nin; n++)
 		if (!in[n]) return refuse(c, site, TJ_ERR_ARG, "a tensor was not set, or an op before it failed", "%s: argument %d is NULL", f->name, n);
 	if (n == f->opts.nin) return TJ_OK;
-	return refuse(c, site, TJ_ERR_ARG, "TJ_LIST(a, b) ends the list by itself", "%s takes %d arguments, %s given", f->name, f->opts.nin,
+	char hint[512] = "TJ_LIST(a, b) ends the list by itself";
+	if (n > f->opts.nin)
+		snprintf(hint, sizeof hint, "TJ_LIST(a, b) ends the list by itself; or raise .nin, as compiled at %.400s", f->site ? f->site : "?");
+	return refuse(c, site, TJ_ERR_ARG, hint, "%s takes %d arguments, %s given", f->name, f->opts.nin,
 	              n > f->opts.nin ? "more are" : "fewer are");
 }
 
@@ -91,7 +94,7 @@ static tj_status begin(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor *c
 	a->fn = memo->fn;
 	a->memo = memo;
 	a->serial = c->rt.serial + 1;
-	a->failed = a->recorded = a->broken = false;
+	a->failed = a->recorded = a->broken = a->asked = false;
 	a->levels = 0;
 	a->ordinal = c->rt.ordinal;
 	a->fetched = c->rt.fetched;
@@ -260,8 +263,22 @@ static tj_status end(tj_ctx *c, tj_status s)
 	return s;
 }
 
+/* The events of a form in place of the body. False: the call ends as if it had not begun, and the body must run. */
+static bool replayed(jit_act *a, const jit_hit *form, tj_tensor **made, tj_tensor **args)
+{
+	tj_ctx *c = a->ctx;
+	if (jit_replay(a, form, made, args)) {
+		JIT_COUNT(a->fn, replayed);
+		return true;
+	}
+	c->rt.ordinal = a->ordinal;
+	jit_act_end(c);
+	return false;
+}
+
+/* form: NULL, or its events run in place of the body. */
 static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor **out, tj_tensor *const *in, const tj_scalar *scalars,
-                          jit_hit *hit)
+                          jit_hit *hit, const jit_hit *form)
 {
 	jit_act *a = &c->act;
 	tj_fn *f = memo->fn;
@@ -277,7 +294,9 @@ static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor
 		for (int i = 0; ok && i < f->opts.nin; i++) ok = (args[i] = placeholder(a, (uint32_t)i, in[i])) != NULL;
 		if (ok) {
 			args[f->opts.nin] = TJ_END;
-			if (RT_LIKELY(!c->engine->timed)) run_body(a, f, made, args);
+			if (RT_UNLIKELY(form != NULL)) {
+				if (!replayed(a, form, made, args)) return call_top(c, memo, site, out, in, scalars, hit, NULL);
+			} else if (RT_LIKELY(!c->engine->timed)) run_body(a, f, made, args);
 			else run_timed(a, made, args);
 			s = !a->failed && check_outputs(c, site, f, made) != TJ_OK ? error_of(c) : finish(a, site, f->opts.nout, made, out, to);
 		} else s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
@@ -290,14 +309,14 @@ static tj_status call_top(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor
 /* Moves a value of the inner body to the scope of the caller. */
 static tj_tensor *move_out(tj_ctx *c, tj_scope *to, tj_tensor *t)
 {
-	return rt_is_number(t) || t->kind == RT_CELL || t->kind == RT_LATE || (t->flags & RT_HEAP) ? t : jit_share(c, to, t);
+	return rt_is_number(t) || t->kind == RT_CELL || t->kind == RT_LATE ? t : jit_handle_in(c, to, t);
 }
 
 /* A nested call returns values: of a cell its current version, which later assigns do not change. */
 static tj_tensor *snapshot(tj_ctx *c, const char *site, tj_scope *to, tj_tensor *made, tj_tensor *now)
 {
 	if (rt_is_number(made) || made->kind != RT_CELL) return move_out(c, to, made);
-	if (now->kind != RT_CELL) return jit_share(c, to, now);
+	if (now->kind != RT_CELL) return jit_handle_in(c, to, now);
 	tj_tensor *same = jit_event(site, IR_reshape, 1, &now, now->rank, now->layout->dim);
 	return same->kind == RT_POISON ? NULL : move_out(c, to, same);
 }
@@ -332,7 +351,7 @@ static tj_status run_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 		if (!h) s = refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 		else res[i] = h;
 	}
-	while (own && c->rt.scope != to) rt_scope_pop(&c->rt, jit_hold, a);
+	while (own && c->rt.scope != to) jit_pop_scope(c);
 	if (s == TJ_OK && f->opts.nout) memcpy(out, res, (size_t)f->opts.nout * sizeof *out);
 	return s;
 }
@@ -410,7 +429,7 @@ static tj_status call_hit(tj_ctx *c, jit_memo *memo, jit_hit *hit, const char *s
 	tj_status s;
 	if (hit->path && !atomic_load_explicit(&memo->fn->follow, memory_order_relaxed) && !due(c, memo) &&
 	    jit_direct(c, memo, hit, site, in, scalars, out, &s)) return s;
-	return call_top(c, memo, site, out, in, scalars, hit);
+	return call_top(c, memo, site, out, in, scalars, hit, jit_has_form(memo, hit) ? memo->form : NULL);
 }
 
 static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, const tj_scalar *p)

@@ -25,6 +25,7 @@ static inline bool jit_refuses_in_body(tj_ctx *c, const char *site, const char *
 	return true;
 }
 void jit_hold(void *act, rt_buffer *b); /* keeps a buffer until the call ends, since pending events may read it */
+void jit_pop_scope(tj_ctx *c); /* closes the innermost scope; in a running call pending events may still read its tensors */
 /* true: a callback runs, where op is not allowed; the error is reported */
 bool jit_in_callback(tj_ctx *c, const char *site, const char *op, const char *hint);
 bool jit_closed(const jit_act *a, uint32_t seq); /* event seq is of a callback that has returned */
@@ -46,6 +47,7 @@ int jit_find_ext(const jit_act *a, const tj_tensor *h);
 bool jit_bind_ext(jit_act *a, tj_tensor *h, jit_ext *met); /* appends to a->ext. met: NULL, or filled in; it holds no reference */
 void jit_unbind_ext(jit_act *a, uint32_t n);
 void jit_index_ext(jit_act *a, uint32_t from); /* adds a->ext[from..] to a->index where handles have no slot hint */
+void jit_rename_ext(jit_act *a, const tj_tensor *was, tj_tensor *h); /* externals that are `was`, which dies, are h, of the same value */
 bool jit_bind_number(jit_act *a, int k, tj_tensor *h);
 bool jit_same_number(const jit_act *a, uint32_t i, int k, const tj_tensor *h);
 

@@ -124,7 +124,7 @@ static void leave(const jit_op *w)
 	const jit_callback k = a->callback.v[--a->callback.n];
 	for (bool last = false; !last;) {
 		last = w->c->rt.scope == k.scope;
-		rt_scope_pop(&w->c->rt, jit_hold, a);
+		jit_pop_scope(w->c);
 	}
 	while (a->closed.n && a->closed.v[a->closed.n - 1].first >= k.first) a->closed.n--;
 	if (!rt_push(&a->closed, ((jit_span){ k.first, a->seq }))) a->failed = a->broken = true;

@@ -6,7 +6,7 @@
  *
  *   the owner A       comes in: record A says c;    light barrier;  is the owner still A?        else A takes it over, or is refused
  *   another thread B  takes over: the owner is B;   heavy barrier;  does record A say c?         then the owner is A again, and B is
- * refused */
+ *                     refused */
 #include "jit/claim.h"
 
 #include <sched.h>

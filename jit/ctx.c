@@ -276,6 +276,7 @@ static void free_act(jit_act *a)
 	rt_vec_free(&a->closed);
 	rt_vec_free(&a->sized);
 	rt_vec_free(&a->named);
+	rt_vec_free(&a->alias);
 	rt_vec_free(&a->read);
 	rt_vec_free(&a->assigned);
 	rt_vec_free(&a->assigned_at.at);

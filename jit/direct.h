@@ -89,4 +89,10 @@ void jit_path_free(jit_path *p);
 bool jit_direct(tj_ctx *c, jit_memo *s, jit_hit *h, const char *site, tj_list in, const tj_scalar *scalars, tj_tensor **out,
                 tj_status *status);
 
+/* form.c */
+void jit_form_learned(jit_act *a); /* after a path was learned */
+bool jit_has_form(const jit_memo *s, const jit_hit *h); /* the call may be replayed */
+/* Asks for the events of a path at the sizes of the running call, in place of its body, and sets out. false: the body must run. */
+bool jit_replay(jit_act *a, const jit_hit *form, tj_tensor **out, tj_tensor *const *args);
+
 #endif

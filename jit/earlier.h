@@ -3,11 +3,13 @@
  *
  *   h = x * w | TRUTH      y = exp h | BEFORE x w   LINK h   GRAD y, w
  *   segment 3              the running segment; its graph: h = x * w, y = exp h, then the gradient; values that segment 3 computed are
- * inputs
+ *                          inputs
  *
- * For each earlier segment that lies between the value and a tensor asked for, a BEFORE names that segment as it was recorded, the events
- * that its gradient goes through, and where their externals come from; a LINK says which external of the running segment is which of its
- * values. Both are events: another way to the same line gives other ones, and so another plan. */
+ * For each earlier segment that lies between the value and a tensor asked for, a BEFORE names that segment as it was recorded, the
+ * events that
+ * its gradient goes through, and where their externals come from; a LINK says which external of the running segment is which of its
+ * values. Both are
+ * events: another way to the same line gives other ones, and so another plan. */
 #ifndef TJ_JIT_EARLIER_H
 #define TJ_JIT_EARLIER_H
 

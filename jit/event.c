@@ -153,7 +153,7 @@ static inline bool is_event(const jit_act *a, const tj_tensor *h, uint32_t i)
 
 static inline bool same_external(jit_act *a, const jit_node *n, uint32_t i, tj_tensor *h)
 {
-	if (h->kind == RT_CELL ? a->assigned.n != 0 : h->kind != RT_VALUE) return false;
+	if (h->kind == RT_CELL ? a->assigned.n != 0 : h->kind != RT_VALUE || a->alias.n) return false;
 	if (i < a->ext.n) return a->ext.v[i].h == h;
 	if ((h->ctx && h->ctx != a->ctx) || h->layout != n->met[i - n->next].layout) return false;
 	if (RT_LIKELY(h->kind == RT_VALUE && !(h->flags & (RT_HEAP | RT_CONSTANT)))) return meet_value(a, &n->met[i - n->next], h);

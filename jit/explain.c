@@ -84,6 +84,7 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 	s.entries = f->general.n;
 	s.sizes = f->entry.n;
 	s.bytes = f->keep.bytes;
+	s.replayed = count_of(&f->count.replayed);
 	for (uint32_t i = 0; i < f->entry.n; i++) count_plans(f->entry.v[i], &s);
 	rt_unlock(&f->table_lock);
 	rt_unlock(&f->compile);

@@ -94,6 +94,21 @@ void jit_unbind_ext(jit_act *a, uint32_t n)
 	}
 }
 
+void jit_rename_ext(jit_act *a, const tj_tensor *was, tj_tensor *h)
+{
+	for (uint32_t i = 0; i < a->done.n; i++)
+		for (uint32_t k = 0; k < a->done.v[i].next; k++)
+			if (a->done.v[i].ext[k].h == was) a->done.v[i].ext[k].h = h;
+	const int slot = jit_find_ext(a, was);
+	if (slot < 0) return;
+	a->unhinted += hinted(a, was);
+	a->unhinted -= hinted(a, h);
+	a->ext.v[slot].h = h;
+	a->ext.v[slot].heap = h->flags & RT_HEAP;
+	if (hinted(a, h)) h->seq = (uint32_t)slot;
+	a->indexed = false;
+}
+
 /* ---- numbers ---- */
 static uint32_t number_from(const jit_act *a, int k) { return (uint32_t)k < a->learn->src.n ? a->learn->src.v[k] : JIT_FROM(JIT_CONST, 0); }
 

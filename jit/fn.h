@@ -18,6 +18,7 @@ typedef struct jit_general {
 	gd_sig sig;              /* the first signature that was met */
 	uint32_t *moved;         /* by argument: a bit for each dimension whose size is a symbol */
 	uint32_t made;           /* number of entries ever made of it */
+	atomic_bool formless;    /* its paths do not hold at other sizes (form.c) */
 	uint32_t room[4];        /* rt_exec.room of the last plan of each of its first segments; under fn->compile */
 	uint32_t at, n;          /* its index in tj_fn.general; number of its entries there are */
 	const uint32_t *key;     /* in tj_fn.kinds; NULL: .dynamic is OFF */
@@ -44,15 +45,16 @@ typedef struct jit_entry {   /* one signature, sizes included */
 } jit_entry;
 
 /* Each context has its own counters (jit_memo), without contention. When a context ends, its counts are added to those of the function. */
+/* clang-format off */
 #define JIT_MEMO_COUNTERS(X) \
-	X(calls) \
-	X(hits) X(boundaries) X(direct) X(audits) X(met) X(keyed) X(fresh) X(nested) X(refused) X(faults) X(checks) X(check_ps) X(events) \
-		X(event_ps)
+	X(calls) X(hits) X(boundaries) X(direct) X(audits) X(met) X(keyed) X(fresh) X(nested) X(refused) X(faults) \
+	X(checks) X(check_ps) X(events) X(event_ps)
+/* clang-format on */
 typedef struct jit_counters {
 #define X(what) atomic_ullong what;
 	JIT_MEMO_COUNTERS(X)
 #undef X
-	atomic_ullong recordings, side_exits, recomputed, failures, evictions;
+	atomic_ullong replayed, recordings, side_exits, recomputed, failures, evictions;
 	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes, compiles, compiled, shared;
 	_Atomic(double) trace_ms, lower_ms, codegen_ms;
 } jit_counters;

@@ -35,6 +35,10 @@ static bool fail(const request *q, tj_status code, const char *hint, const char 
 
 static void put_type(char *out, size_t room, const tj_tensor *t)
 {
+	if (jit_is_number(t)) {
+		snprintf(out, room, "a number");
+		return;
+	}
 	const ir_meta m = jit_meta(t);
 	jit_put_type(out, room, &m);
 }

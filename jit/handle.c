@@ -10,6 +10,17 @@ static tj_tensor *bad(tj_ctx *c, const char *site, const char *op, int k, tj_sta
 	return jit_error(c, site, code, op, hint, "operand %d %s", k, what);
 }
 
+/* What a body reads behind its last argument. */
+static tj_tensor *is_end(tj_ctx *c, const char *site, const char *op, int k)
+{
+	const jit_act *a = c->active && !c->act.open && !c->act.callback.n ? &c->act : NULL;
+	const tj_fn *f = !a ? NULL : a->callers.n ? a->callers.v[a->callers.n - 1].fn : a->fn;
+	char hint[200] = "it ends lists: a loop over one, or a callback, went behind the last tensor";
+	if (f)
+		snprintf(hint, sizeof hint, "if the body reads in[%d]: .nin of %.80s is %d; raise it", f->opts.nin, f->name, f->opts.nin);
+	return bad(c, site, op, k, TJ_ERR_ARG, hint, "is TJ_END, the end of a list");
+}
+
 /* The handle that operand k stands for now; poison after an error. */
 static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_tensor *t)
 {
@@ -17,7 +28,7 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 	if (!t)
 		return bad(c, site, op, k, TJ_ERR_ARG,
 		           "a tensor was not set, tj_compile() or tj_param() failed before, or 0 stands where a tensor should", "is NULL");
-	if (t == TJ_END) return bad(c, site, op, k, TJ_ERR_ARG, NULL, "is TJ_END");
+	if (t == TJ_END) return is_end(c, site, op, k);
 	if (rt_is_number(t)) return t;
 	if (t->kind == RT_POISON) return &c->rt.poison;
 	if (t->kind == RT_LATE) { /* note where the number comes from; then use it like any other number */
@@ -38,7 +49,8 @@ static tj_tensor *admit(tj_ctx *c, const char *site, const char *op, int k, tj_t
 		return bad(c, site, op, k, TJ_ERR_DEAD, "return it in out[], or keep it with tj_retain()", "is a temporary of a call that has ended");
 	if (t->kind == RT_PENDING && a->closed.n && t->seg == a->seg && jit_closed(a, t->seq))
 		return bad(c, site, op, k, TJ_ERR_DEAD, "return it in out[] of the callback", "is a value of a callback that has returned");
-	return t->kind == RT_CELL && a && a->assigned.n ? jit_version(a, t) : t;
+	if (t->kind == RT_CELL && a && a->assigned.n) t = jit_version(a, t);
+	return RT_UNLIKELY(a && a->alias.n) ? jit_first_handle(a, t) : t;
 }
 
 jit_admit jit_admit_all(tj_ctx *c, const char *site, const char *op, int nsrc, tj_tensor *const *src, tj_tensor **in)
@@ -113,10 +125,24 @@ tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buf
 	return NULL;
 }
 
-tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t)
+bool jit_alias_of(jit_act *a, tj_tensor *h, tj_tensor *t) { return rt_push(&a->alias, ((jit_alias){ h, jit_first_handle(a, t) })); }
+
+/* A retained tensor that is released in a call lives until the call ends; arguments live as long as the call. */
+static bool lives_in(const jit_act *a, const tj_scope *s, const tj_tensor *t)
 {
+	if (t->flags & RT_HEAP || (t->flags & RT_BORROWED && s->act == a->serial)) return true;
+	for (; s; s = s->parent)
+		if (jit_scope_has(s, t)) return true;
+	return false;
+}
+
+/* A pending value needs no entry in `alias`: its event tells what it is. */
+tj_tensor *jit_handle_in(tj_ctx *c, tj_scope *s, tj_tensor *t)
+{
+	jit_act *a = c->active && t->kind != RT_PENDING ? &c->act : NULL;
+	if (a && lives_in(a, s, t)) return t;
 	tj_tensor *h = rt_handle(&c->rt, s);
-	if (!h) return NULL;
+	if (!h || (a && !jit_alias_of(a, h, t))) return NULL;
 	*h = *t;
 	h->ctx = c;
 	h->row_major = NULL;
@@ -136,9 +162,17 @@ int tj_rank(const tj_tensor *t)
 	return is_tensor(t) ? t->rank : -1;
 }
 
+/* A body that knows no size of its arguments asks for the same ops at each (form.c). A retained tensor has one size. */
+static void note_asked(const tj_tensor *t)
+{
+	tj_ctx *c = jit_thread_ctx;
+	if (c && c->active && !(t->flags & RT_HEAP)) c->act.asked = true;
+}
+
 int64_t tj_dim(const tj_tensor *t, int axis)
 {
 	if (!is_tensor(t)) return -1;
+	note_asked(t);
 	if (axis < 0) axis += t->rank;
 	return axis >= 0 && axis < t->rank ? t->layout->dim[axis] : -1;
 }
@@ -146,7 +180,9 @@ int64_t tj_dim(const tj_tensor *t, int axis)
 int64_t tj_numel(const tj_tensor *t)
 {
 	if (jit_is_number(t)) return 1;
-	return is_tensor(t) ? t->layout->numel : -1;
+	if (!is_tensor(t)) return -1;
+	note_asked(t);
+	return t->layout->numel;
 }
 
 tj_dtype tj_dtype_of(const tj_tensor *t)

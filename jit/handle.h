@@ -17,7 +17,10 @@ void jit_put_type(char *out, size_t room, const ir_meta *m); /* for messages */
 /* t: a raw handle. Takes over the references */
 tj_tensor *jit_fill_value(tj_tensor *t, const rt_layout *layout, rt_buffer *buf, void *data);
 tj_tensor *jit_new_value(tj_ctx *c, tj_scope *s, const rt_layout *layout, rt_buffer *buf, void *data); /* takes over the references */
-tj_tensor *jit_share(tj_ctx *c, tj_scope *s, const tj_tensor *t); /* a second handle of the same value, in scope s; NULL: out of memory */
+/* A handle of the value of t, which is no cell, that lives as long as scope s: t where it does, else a second one. NULL: out of memory */
+tj_tensor *jit_handle_in(tj_ctx *c, tj_scope *s, tj_tensor *t);
+/* h, a new handle, is t for gradients until the call ends; false: out of memory */
+bool jit_alias_of(jit_act *a, tj_tensor *h, tj_tensor *t);
 
 /* number.c */
 /* For tj_full(): returns value, or an error if it is a number that dtype t cannot hold; direct mode checks late numbers again. */

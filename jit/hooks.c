@@ -85,18 +85,37 @@ static bool matches(const char *pattern, const char *name)
 	return !*pattern;
 }
 
-/* The name has a handle of its own in the scope of the call, since the layer that gives it may end before it is asked for. */
+/* The running callback that computed the value; NULL: none did. */
+static const jit_callback *callback_of(const jit_act *a, const tj_tensor *x)
+{
+	if (x->kind != RT_PENDING || x->seg != a->seg) return NULL;
+	for (uint32_t i = a->callback.n; i-- > 0;)
+		if (x->seq >= a->callback.v[i].first) return &a->callback.v[i];
+	return NULL;
+}
+
+/* The callback that computed the value has returned: there is no such value any more. */
+static bool is_over(const jit_act *a, const jit_named *v)
+{
+	bool runs = !v->in.op;
+	for (uint32_t i = 0; i < a->callback.n; i++) runs |= v->was.seg == a->seg && a->callback.v[i].first == v->in.first;
+	return !runs;
+}
+
+/* The name has a handle of its own in the scope of the call, since the layer that gives it may end before it is asked for. A value of a
+ * callback is given none there: the call would keep the value, which does not leave its callback. */
 static bool note_name(jit_act *a, const char *name, tj_tensor *x)
 {
 	const size_t n = strlen(name) + 1;
 	char *copy = rt_arena_alloc(&a->mem, n);
-	tj_tensor *share = x->kind == RT_CELL || x->flags & RT_HEAP ? x : jit_share(a->ctx, a->scope, x);
+	const jit_callback *in = callback_of(a, x);
+	tj_tensor *share = x->kind == RT_CELL ? x : jit_handle_in(a->ctx, in ? in->scope : a->scope, x);
 	if (!copy || !share) return false;
 	memcpy(copy, name, n);
-	return rt_push(&a->named, ((jit_named){ copy, x, share, *x }));
+	return rt_push(&a->named, ((jit_named){ copy, x, share, *x, in ? *in : (jit_callback){ 0 } }));
 }
 
-/* Another handle of an argument would be another tensor for gradients. */
+/* Where C has read a value since, another handle of an earlier value would be another tensor for gradients. */
 static tj_tensor *handle_of(const jit_act *a, const jit_named *v)
 {
 	const tj_tensor *t = v->t, *was = &v->was;
@@ -133,8 +152,13 @@ tj_tensor *tj_grad_named_at(const char *site, const char *name)
 		                 "ask in the body of a compiled function, or between tj_trace_begin() and tj_trace_end()",
 		                 "values have names in bodies only");
 	if (!name) return jit_error(c, site, TJ_ERR_ARG, "grad_named", NULL, "the name is NULL");
-	for (uint32_t i = a->named.n; i-- > 0;)
-		if (!strcmp(a->named.v[i].name, name)) return handle_of(a, &a->named.v[i]);
+	for (uint32_t i = a->named.n; i-- > 0;) {
+		const jit_named *v = &a->named.v[i];
+		if (strcmp(v->name, name)) continue;
+		if (!is_over(a, v)) return handle_of(a, v);
+		return jit_error(c, site, TJ_ERR_STATE, "grad_named", "return the value in out[] of the callback, and give the result a name",
+		                 "\"%s\" is a value of a callback of %s at %s, which has returned", name, v->in.op, v->in.site ? v->in.site : "?");
+	}
 	return jit_error(c, site, TJ_ERR_ARG, "grad_named", "tj_grad_name(x, \"...\") gives a value a name, for one call",
 	                 "the running call has named no value \"%s\"", name);
 }

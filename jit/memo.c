@@ -57,7 +57,7 @@ static void forget_all(jit_memo *s)
 	for (uint32_t i = 0; i < s->known.n; i++) free_hit(s->known.v[i]);
 	s->known.n = 0;
 	gd_table_free(&s->table);
-	s->last = NULL;
+	s->last = s->form = NULL;
 }
 
 static void free_memo(jit_memo *s)
@@ -271,11 +271,23 @@ static uint32_t *make_key(const tj_ctx *c, rt_arena *mem, tj_fn *f, const gd_sig
 }
 
 /* ---- meeting a key ---- */
+/* A hit that can stand for the form in place of h: its path was compared with that when it was learned. */
+static jit_hit *another_form(const jit_memo *s, const jit_hit *h)
+{
+	enum { LOOKS = 64 };
+	for (uint32_t i = s->known.n, looks = 0; i-- > 0 && looks < LOOKS; looks++) {
+		jit_hit *x = s->known.v[i];
+		if (x != h && x->path && x->entry->general == h->entry->general && !atomic_load(&x->entry->dead)) return x;
+	}
+	return NULL;
+}
+
 static void drop_hit(jit_hit *h)
 {
 	jit_memo *s = h->memo;
 	gd_remove(&s->table, h->key);
 	if (s->last == h) s->last = NULL;
+	if (s->form == h) s->form = another_form(s, h);
 	s->known.v[h->at] = s->known.v[--s->known.n];
 	s->known.v[h->at]->at = h->at;
 	free_hit(h);

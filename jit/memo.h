@@ -34,6 +34,8 @@ typedef struct jit_memo {
 	gd_table table;          /* key -> hit */
 	rt_vec(jit_hit *) known;
 	uint32_t broom;          /* index in known: where the search for hits of dropped entries goes on */
+	jit_hit *form;           /* whose path holds at other sizes (form.c); NULL: none is known */
+	uint8_t proofs;          /* number of sizes at which calls had that path */
 	uint32_t until_audit;
 #define X(what) atomic_ullong what;
 	JIT_MEMO_COUNTERS(X)

@@ -17,7 +17,7 @@ tj_tensor *tj_i_at(const char *site, int64_t value)
 	if (in_range(value)) return rt_number_i(value);
 	JIT_CURRENT(c, site);
 	if (!c) return jit_no_context(site, "i");
-	return too_large(c, site, "i", "make it a tensor with tj_full() or tj_from_data()", value);
+	return too_large(c, site, "i", "make it a tensor with tj_from_data()", value);
 }
 
 static ir_scalar scalar_of(const tj_tensor *t, tj_dtype compute)

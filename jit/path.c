@@ -394,4 +394,5 @@ void jit_learn_end(jit_act *a, tj_tensor *const *res)
 	for (const jit_path *p = fresh; p; p = p->way[0] ? p->way[0] : p->way[1]) bytes += p->mem.total;
 	jit_charge(a->entry, bytes);
 	*join = fresh;
+	jit_form_learned(a);
 }

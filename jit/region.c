@@ -27,13 +27,21 @@ static bool open_event(jit_builder *b, const jit_node *n, ir_ref *src)
 	return !has_regions(b) || ir_build_open(&b->in, (ir_op)n->op, n->nsrc, src, attr, n->site);
 }
 
+/* What `backward` of a CUSTOM gets: the operands, the results, their gradients. An operand is an event of its own, so one by which a
+ * gradient is asked has a mark of its own. */
+static ir_ref backward_parameter(const ir_custom *c, int i)
+{
+	const int of_out = i - c->nin, of_grad = of_out - c->nout;
+	return of_out < 0 ? c->in[i] : of_grad < 0 ? c->out[of_out] : c->leaf[of_grad];
+}
+
 /* An argument of a callback. Its type is in the attributes, too. */
 static ir_ref parameter(jit_builder *b, const jit_node *n)
 {
 	jit_open *o = b->open;
 	if (has_regions(b)) return ir_build_input(&b->in, (int)n->attr[0], n->site);
 	const int i = o->nparam++;
-	if (o->custom) return i < o->custom->nout ? o->custom->out[i] : o->custom->leaf[i - o->custom->nout];
+	if (o->custom) return backward_parameter(o->custom, i);
 	ir_meta m = ir_meta_of(b->in.at->g, o->in[i]);
 	memmove(m.dim, m.dim + 1, sizeof *m.dim * --m.rank);
 	return o->leaf[i] = ir_leaf(b->in.at->g, &m, n->site);

@@ -40,7 +40,7 @@ void tj_pop_at(const char *site, tj_scope *s)
 	}
 	for (bool last = false; !last;) {
 		last = c->rt.scope == s;
-		rt_scope_pop(&c->rt, a ? jit_hold : NULL, a);
+		jit_pop_scope(c);
 	}
 }
 
@@ -77,7 +77,7 @@ tj_tensor *tj_escape_at(const char *site, tj_tensor *t)
 	if (a && own == a->scope && t->kind == RT_PENDING)
 		return jit_error(c, site, TJ_ERR_STATE, "escape", "return it in out[], or keep it with tj_retain()",
 		                 "a value of a compiled function cannot leave the call before it is computed");
-	tj_tensor *h = jit_share(c, to, t);
+	tj_tensor *h = jit_handle_in(c, to, t);
 	return h ? h : jit_error(c, site, TJ_ERR_NOMEM, "escape", NULL, "out of memory");
 }
 
@@ -129,6 +129,10 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 	h->t.layout = rt_layout_ref(in[0]->layout);
 	h->t.buf = rt_buffer_ref(in[0]->buf);
 	h->t.data = in[0]->data;
+	if (a && !jit_alias_of(a, &h->t, in[0])) {
+		rt_held_unref(h, c->rt.allocator);
+		return jit_error(c, site, TJ_ERR_NOMEM, "retain", NULL, "out of memory");
+	}
 	return &h->t;
 }
 

@@ -19,25 +19,23 @@
 /* Events that are no ops. Control flow is recorded as: IR_cond, IR_while, IR_scan, CUSTOM or VMAP; then its callbacks in order, each as
  * CALLBACK, PARAMs, the events of the callback, YIELD; then an IR_get for each result. The attributes of PARAM and IR_get are their type:
  * {which, dtype, device, size...}. An op with several results is followed by an IR_get for each result that the caller wants. */
+/* clang-format off */
 #define JIT_EVENTS(X) \
 	X(ASSIGN, "assign") /* cell, value */ \
 	X(RETAIN, "retain") /* value; it outlives the call */ \
-	X(GRAD, "grad") /* value, perhaps a cotangent, tensors; then an IR_get for each of these, as after an op with several results */ \
-	X(JVP, "jvp")   /* value, tensors, as many tangents; then an IR_get */ \
+	X(GRAD, "grad")     /* value, perhaps a cotangent, tensors; then an IR_get for each of these, as after an op with several results */ \
+	X(JVP, "jvp")       /* value, tensors, as many tangents; then an IR_get */ \
 	X(BEFORE, "before") /* externals of an earlier segment of the call that a GRAD or JVP goes through (earlier.h) */ \
 	X(LINK, "link")     /* an external; it is a value of such a segment: {place, event} */ \
-	X(CALLBACK, "callback") \
-	X(PARAM, "parameter") X(YIELD, "yield") \
-		X(CUSTOM, "custom_grad") /* tensors; then two callbacks, the second one with the results of the first and their gradients \
-	                                    as PARAMs; then an IR_get for each result */ \
-		X(CHECKPOINT, "checkpoint") /* nothing; then a callback, then an IR_get for each result */ \
-		X(VMAP, \
-	          "vmap") /* tensors whose axis 0 counts the examples; then a callback, then an IR_get for each result */ /* boundaries: \
-	                                                                                                                     the host \
-	                                                                                                                     needs their \
-	                                                                                                                     operands */ \
-		X(TRUTH, "truth") X(ITEM, "item") X(DATA, "data") X(NONZERO, "nonzero") X(MASKED_SELECT, "masked_select") \
-			X(UNIQUE, "unique") X(RETURN, "return")
+	X(CALLBACK, "callback") X(PARAM, "parameter") X(YIELD, "yield") \
+	X(CUSTOM, "custom_grad")    /* tensors; then two callbacks, the second one with these tensors, the results of the first and their */ \
+	                            /* gradients as PARAMs; then an IR_get for each result */ \
+	X(CHECKPOINT, "checkpoint") /* nothing; then a callback, then an IR_get for each result */ \
+	X(VMAP, "vmap")             /* tensors whose axis 0 counts the examples; then a callback, then an IR_get for each result */ \
+	/* boundaries: the host needs their operands */ \
+	X(TRUTH, "truth") X(ITEM, "item") X(DATA, "data") X(NONZERO, "nonzero") X(MASKED_SELECT, "masked_select") X(UNIQUE, "unique") \
+	X(RETURN, "return")
+/* clang-format on */
 typedef enum jit_event_kind {
 	JIT_EVENT_BASE = IR_OP_COUNT - 1, /* event kinds are numbered behind the ops */
 #define X(kind, name) JIT_##kind,

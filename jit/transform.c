@@ -145,7 +145,7 @@ bool jit_custom(const jit_op *w, const jit_flow *q)
 	tj_tensor **in, **like = rt_arena_alloc(mem, ((size_t)all + 1) * sizeof *like);
 	ir_meta *type = rt_arena_alloc(mem, ((size_t)all + 1) * sizeof *type),
 		*own = type ? type + 2 * nout : NULL; /* of results, of their gradients, of operands */
-	bool *captured = rt_arena_alloc(mem, (size_t)all + 1);
+	bool *captured = rt_arena_alloc(mem, (size_t)n + 1);
 	if (!like || !type || !captured) return jit_op_nomem(w);
 	if (!n) return jit_op_fail(w, TJ_ERR_ARG, "list the tensors that have gradients", "it has no operands");
 	if (!custom_here(w) || !jit_op_admit(w, q->in, n, &in)) return false;
@@ -155,15 +155,13 @@ bool jit_custom(const jit_op *w, const jit_flow *q)
 			                   "operand %d is a number: it has no gradient", i);
 		own[i] = jit_meta(in[i]);
 	}
-	for (int i = 0; i < all; i++) {
-		captured[i] = i < n;
-		like[i] = i < n ? in[i] : TJ_END;
-	}
+	memset(captured, 1, (size_t)n + 1);
+	for (int i = 0; i < all; i++) like[i] = i < n ? in[i] : TJ_END;
 	if (!jit_op_step(w, JIT_CUSTOM, n, in, 0, NULL)) return false;
 	jit_inside forward = { .which = 0, .f = q->f[0], .nin = n, .captured = captured, .like = in, .nout = nout };
 	if (!jit_op_trace(w, &forward, note_out, type)) return false;
 	memcpy(type + nout, type, sizeof *type * (size_t)nout);
-	jit_inside backward = { .which = 1, .f = q->f[1], .nin = all, .nplain = n, .captured = captured, .type = type, .like = like, .nout = n };
+	jit_inside backward = { .which = 1, .f = q->f[1], .nin = all, .nplain = n, .type = type, .like = like, .nout = n };
 	return jit_op_trace(w, &backward, compare_grads, own) && jit_op_give(w, 0, nout, type, q->out);
 }
 

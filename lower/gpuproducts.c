@@ -4,8 +4,10 @@
  *
  *   integers, or no cuBLASLt                       a kernel
  *   .products of the settings                      as it says
- *   windows of an image, strict, f32 or f64        a kernel, which reads the windows where they lie; for cuBLASLt they would be stored. Not
- * with TF32, and not if so few tiles sum so much that the library had better split the sums others cuBLASLt */
+ *   windows of an image, strict, f32 or f64        a kernel, which reads the windows where they lie; for cuBLASLt they would be stored.
+ *                                                  Not with
+ *                                                  TF32, and not if so few tiles sum so much that the library had better split the sums
+ *   others                                         cuBLASLt */
 #include "ir/tree.h"
 #include "lower/library.h"
 #include "runtime/cublas.h"

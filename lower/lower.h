@@ -352,12 +352,16 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
 /* Passes that tests can switch off by name; no result depends on them.
  *  fold   simplify           sink   gather before arithmetic    merge  groups that read one value        reuse  memory of temporaries
  *  cse    merge equal nodes  fuse   several ops in one kernel   alias  write outputs over externals      epilogue  kernels in calls of a
- * library panels constants as tiles read them                bundle  kernels in one region             recompute  late readers compute
- * values again loops  one loop for several, and only what is read of its results turn   lanes along the rows of products of few columns */
+ *         library
+ *  panels constants as tiles read them                bundle  kernels in one region             recompute  late readers compute values
+ *                                                     again
+ *  loops  one loop for several, and only what is read of its results
+ *  turn   lanes along the rows of products of few columns */
+/* clang-format off */
 #define LO_PASSES(X) \
-	X(FOLD, "fold") \
-	X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") X(EPILOGUE, "epilogue") \
-		X(PANELS, "panels") X(BUNDLE, "bundle") X(RECOMPUTE, "recompute") X(LOOPS, "loops") X(TURN, "turn")
+	X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") \
+	X(EPILOGUE, "epilogue") X(PANELS, "panels") X(BUNDLE, "bundle") X(RECOMPUTE, "recompute") X(LOOPS, "loops") X(TURN, "turn")
+/* clang-format on */
 enum {
 #define X(name, text) LO_PASS_##name,
 	LO_PASSES(X)

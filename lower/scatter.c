@@ -4,7 +4,7 @@
  *
  *   parts of another axis    each part writes elements of its own
  *   parts of the index       the largest, the least, sums of integers: each part has a copy of the result, and the copies are joined in
- * order
+ *                            order
  *
  * A sum of floats along the only axis runs on one thread. */
 #include "lower/library.h"

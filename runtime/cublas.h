@@ -2,8 +2,9 @@
 /* cublas: matrix products on NVIDIA GPUs by cuBLASLt, a library of the CUDA toolkit that is opened by name.
  *
  *   cublaslt.c    the library: its functions, a handle for each GPU        ranking.c   the algorithm of a product, kept under a key
- *   gpumatmul.c   a product as calls of the library, and its run           onhost.c    the same product on the CPU, where the library has
- * none tuning.c      the fastest of several algorithms, by the clock
+ *   gpumatmul.c   a product as calls of the library, and its run           onhost.c    the same product on the CPU, where the library
+ *                 has none
+ *   tuning.c      the fastest of several algorithms, by the clock
  *
  * Loading the library takes 0.1 to 1 s. It is begun beside the compiler when a plan has its first product, and the run waits for it. */
 #ifndef TJ_RUNTIME_CUBLAS_H
@@ -51,34 +52,26 @@ typedef struct rt_lt_choice {            /* an answer of the heuristic */
 	float waves;
 	int reserved[4];
 } rt_lt_choice;
+/* clang-format off */
 #define RT_LT(X) \
-	X(cublasLtCreate, int, (void **handle)) \
-	X(cublasLtGetVersion, size_t, (void)) X(cublasLtGetStatusName, const char *, \
-	                                        (int status)) X(cublasLtMatmulDescCreate, int, (void **product, int compute, int scale)) \
-		X(cublasLtMatmulDescDestroy, int, (void *product)) X(cublasLtMatmulDescSetAttribute, int, \
-	                                                             (void *product, int attribute, const void *value, size_t bytes)) \
-			X(cublasLtMatrixLayoutCreate, int, (void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld)) X( \
-				cublasLtMatrixLayoutDestroy, int, (void *layout)) \
-				X(cublasLtMatrixLayoutSetAttribute, int, (void *layout, int attribute, const void *value, size_t bytes)) \
-					X(cublasLtMatmulPreferenceCreate, int, (void **preference)) X( \
-						cublasLtMatmulPreferenceDestroy, int, \
-						(void *preference)) X(cublasLtMatmulPreferenceSetAttribute, int, \
-	                                                              (void *preference, int attribute, const void *value, size_t bytes)) \
-						X(cublasLtMatmulAlgoGetHeuristic, int, \
-	                                          (void *handle, void *product, void *a, void *b, void *c, void *d, void *preference, \
-	                                           int wanted, rt_lt_choice *choice, int *found)) \
-							X(cublasLtMatmulAlgoCheck, int, \
-	                                                  (void *handle, void *product, void *a, void *b, void *c, void *d, \
-	                                                   const rt_lt_algorithm *algorithm, rt_lt_choice *choice)) \
-								X(cublasLtMatmulAlgoConfigGetAttribute, int, \
-	                                                          (const rt_lt_algorithm *algorithm, int attribute, void *value, \
-	                                                           size_t bytes, size_t *written)) \
-									X(cublasLtMatmul, int, \
-	                                                                  (void *handle, void *product, const void *alpha, const void *a, \
-	                                                                   void *a_layout, const void *b, void *b_layout, \
-	                                                                   const void *beta, const void *c, void *c_layout, void *d, \
-	                                                                   void *d_layout, const rt_lt_algorithm *algorithm, \
-	                                                                   void *workspace, size_t bytes, void *stream))
+	X(cublasLtCreate, int, (void **handle)) X(cublasLtGetVersion, size_t, (void)) X(cublasLtGetStatusName, const char *, (int status)) \
+	X(cublasLtMatmulDescCreate, int, (void **product, int compute, int scale)) X(cublasLtMatmulDescDestroy, int, (void *product)) \
+	X(cublasLtMatmulDescSetAttribute, int, (void *product, int attribute, const void *value, size_t bytes)) \
+	X(cublasLtMatrixLayoutCreate, int, (void **layout, int type, uint64_t rows, uint64_t cols, int64_t ld)) \
+	X(cublasLtMatrixLayoutDestroy, int, (void *layout)) \
+	X(cublasLtMatrixLayoutSetAttribute, int, (void *layout, int attribute, const void *value, size_t bytes)) \
+	X(cublasLtMatmulPreferenceCreate, int, (void **preference)) X(cublasLtMatmulPreferenceDestroy, int, (void *preference)) \
+	X(cublasLtMatmulPreferenceSetAttribute, int, (void *preference, int attribute, const void *value, size_t bytes)) \
+	X(cublasLtMatmulAlgoGetHeuristic, int, (void *handle, void *product, void *a, void *b, void *c, void *d, void *preference, \
+		int wanted, rt_lt_choice *choice, int *found)) \
+	X(cublasLtMatmulAlgoCheck, int, (void *handle, void *product, void *a, void *b, void *c, void *d, \
+		const rt_lt_algorithm *algorithm, rt_lt_choice *choice)) \
+	X(cublasLtMatmulAlgoConfigGetAttribute, int, (const rt_lt_algorithm *algorithm, int attribute, void *value, size_t bytes, \
+		size_t *written)) \
+	X(cublasLtMatmul, int, (void *handle, void *product, const void *alpha, const void *a, void *a_layout, const void *b, \
+		void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout, const rt_lt_algorithm *algorithm, \
+		void *workspace, size_t bytes, void *stream))
+/* clang-format on */
 typedef struct rt_lt {
 #define X(name, type, params) type (*name) params;
 	RT_LT(X)

@@ -21,75 +21,38 @@ typedef struct rt_cunode {           /* CUDA_KERNEL_NODE_PARAMS_v2 */
 enum { RT_CU_OUT_OF_MEMORY = 2, RT_CU_HOST_PORTABLE = 1, RT_CU_HOST_MAPPED = 2, RT_CU_NO_TIMING = 2 };
 
 /* Name, the version whose ABI is meant, parameters. All return a CUresult. */
+/* clang-format off */
 #define RT_CU_DRIVER(X) \
-	X(cuInit, 2000, (unsigned flags)) \
-	X(cuDriverGetVersion, 2020, (int *version)) X(cuDeviceGetCount, 2000, (int *n)) X( \
-		cuDeviceGet, 2000, (int *device, int ordinal)) X(cuDeviceGetAttribute, 2000, \
-	                                                         (int *value, int attribute, \
-	                                                          int device)) X(cuGetErrorName, 6000, (int error, const char **name)) \
-		X(cuDevicePrimaryCtxRetain, 7000, (rt_cuobj * context, int device)) X(cuCtxPushCurrent, 4000, (rt_cuobj context)) X( \
-			cuCtxPopCurrent, \
-			4000, (rt_cuobj * context)) X(cuMemAlloc, \
-	                                              3020, (rt_cuptr * p, size_t bytes)) X(cuMemFree, 3020, (rt_cuptr p)) \
-			X(cuMemHostAlloc, 2020, (void **p, size_t bytes, unsigned flags)) X(cuMemFreeHost, 2000, (void *p)) X( \
-				cuMemHostGetDevicePointer, \
-				3020, \
-				(rt_cuptr * p, void *host, \
-	                         unsigned flags)) X(cuPointerGetAttribute, 4000, \
-	                                            (void *value, int attribute, \
-	                                             rt_cuptr p)) X(cuMemGetInfo, 3020, (size_t * unused, size_t * all)) \
-				X(cuMemcpyHtoDAsync, 3020, (rt_cuptr to, const void *from, size_t bytes, rt_cuobj stream)) X( \
-					cuMemcpyDtoHAsync, 3020, \
-					(void *to, rt_cuptr from, size_t bytes, \
-	                                 rt_cuobj stream)) X(cuMemcpyDtoDAsync, 3020, \
-	                                                     (rt_cuptr to, rt_cuptr from, size_t bytes, rt_cuobj stream)) \
-					X(cuMemsetD8Async, 3020, (rt_cuptr to, unsigned char byte, size_t bytes, rt_cuobj stream)) X( \
-						cuStreamCreate, \
-						2000, \
-						(rt_cuobj * stream, \
-	                                         unsigned flags)) X(cuStreamDestroy, 4000, \
-	                                                            (rt_cuobj stream)) X(cuStreamSynchronize, 2000, (rt_cuobj stream)) \
-						X(cuStreamWaitEvent, 3020, (rt_cuobj stream, rt_cuobj event, unsigned flags)) X( \
-							cuEventCreate, 2000, \
-							(rt_cuobj * event, unsigned flags)) X(cuEventDestroy, 4000, (rt_cuobj event)) \
-							X(cuEventElapsedTime, 2000, (float *ms, rt_cuobj from, rt_cuobj to)) X( \
-								cuEventRecord, \
-								2000, (rt_cuobj event, rt_cuobj stream)) X(cuEventSynchronize, 2000, \
-	                                                                                                   (rt_cuobj event)) \
-								X(cuModuleLoadData, 2000, (rt_cuobj * module, const void *image)) X( \
-									cuModuleUnload, \
-									2000, \
-									( \
-										rt_cuobj module)) X(cuModuleGetFunction, 2000, \
-	                                                                                            (rt_cuobj * function, \
-	                                                                                             rt_cuobj module, const char *name)) \
-									X(cuFuncSetAttribute, 9000, \
-	                                                                  (rt_cuobj function, int attribute, int value)) \
-										X(cuLaunchKernel, 4000, \
-	                                                                          (rt_cuobj function, unsigned x, unsigned y, unsigned z, \
-	                                                                           unsigned threads_x, unsigned threads_y, \
-	                                                                           unsigned threads_z, unsigned shared, rt_cuobj stream, \
-	                                                                           void **param, \
-	                                                                           void **extra)) X(cuGraphCreate, 10000, \
-	                                                                                            (rt_cuobj * graph, unsigned flags)) \
-											X(cuGraphDestroy, 10000, (rt_cuobj graph)) X( \
-												cuGraphAddKernelNode, 12000, \
-												(rt_cuobj * node, rt_cuobj graph, \
-	                                                                                         const rt_cuobj *after, size_t n, \
-	                                                                                         const rt_cunode *kernel)) \
-												X(cuGraphInstantiateWithFlags, 11040, \
-	                                                                                          (rt_cuobj * exec, rt_cuobj graph, \
-	                                                                                           unsigned long long \
-	                                                                                                   flags)) X(cuGraphExecDestroy, \
-	                                                                                                             10000, \
-	                                                                                                             (rt_cuobj exec)) \
-													X(cuGraphExecKernelNodeSetParams, \
-	                                                                                                  12000, \
-	                                                                                                  (rt_cuobj exec, rt_cuobj node, \
-	                                                                                                   const rt_cunode *kernel)) \
-														X(cuGraphLaunch, 10000, \
-	                                                                                                          (rt_cuobj exec, \
-	                                                                                                           rt_cuobj stream))
+	X(cuInit, 2000, (unsigned flags)) X(cuDriverGetVersion, 2020, (int *version)) \
+	X(cuDeviceGetCount, 2000, (int *n)) X(cuDeviceGet, 2000, (int *device, int ordinal)) \
+	X(cuDeviceGetAttribute, 2000, (int *value, int attribute, int device)) X(cuGetErrorName, 6000, (int error, const char **name)) \
+	X(cuDevicePrimaryCtxRetain, 7000, (rt_cuobj *context, int device)) \
+	X(cuCtxPushCurrent, 4000, (rt_cuobj context)) X(cuCtxPopCurrent, 4000, (rt_cuobj *context)) \
+	X(cuMemAlloc, 3020, (rt_cuptr *p, size_t bytes)) X(cuMemFree, 3020, (rt_cuptr p)) \
+	X(cuMemHostAlloc, 2020, (void **p, size_t bytes, unsigned flags)) X(cuMemFreeHost, 2000, (void *p)) \
+	X(cuMemHostGetDevicePointer, 3020, (rt_cuptr *p, void *host, unsigned flags)) \
+	X(cuPointerGetAttribute, 4000, (void *value, int attribute, rt_cuptr p)) X(cuMemGetInfo, 3020, (size_t *unused, size_t *all)) \
+	X(cuMemcpyHtoDAsync, 3020, (rt_cuptr to, const void *from, size_t bytes, rt_cuobj stream)) \
+	X(cuMemcpyDtoHAsync, 3020, (void *to, rt_cuptr from, size_t bytes, rt_cuobj stream)) \
+	X(cuMemcpyDtoDAsync, 3020, (rt_cuptr to, rt_cuptr from, size_t bytes, rt_cuobj stream)) \
+	X(cuMemsetD8Async, 3020, (rt_cuptr to, unsigned char byte, size_t bytes, rt_cuobj stream)) \
+	X(cuStreamCreate, 2000, (rt_cuobj *stream, unsigned flags)) X(cuStreamDestroy, 4000, (rt_cuobj stream)) \
+	X(cuStreamSynchronize, 2000, (rt_cuobj stream)) X(cuStreamWaitEvent, 3020, (rt_cuobj stream, rt_cuobj event, unsigned flags)) \
+	X(cuEventCreate, 2000, (rt_cuobj *event, unsigned flags)) X(cuEventDestroy, 4000, (rt_cuobj event)) \
+	X(cuEventElapsedTime, 2000, (float *ms, rt_cuobj from, rt_cuobj to)) X(cuEventRecord, 2000, (rt_cuobj event, rt_cuobj stream)) \
+	X(cuEventSynchronize, 2000, (rt_cuobj event)) \
+	X(cuModuleLoadData, 2000, (rt_cuobj *module, const void *image)) X(cuModuleUnload, 2000, (rt_cuobj module)) \
+	X(cuModuleGetFunction, 2000, (rt_cuobj *function, rt_cuobj module, const char *name)) \
+	X(cuFuncSetAttribute, 9000, (rt_cuobj function, int attribute, int value)) \
+	X(cuLaunchKernel, 4000, (rt_cuobj function, unsigned x, unsigned y, unsigned z, unsigned threads_x, unsigned threads_y, \
+		unsigned threads_z, unsigned shared, rt_cuobj stream, void **param, void **extra)) \
+	X(cuGraphCreate, 10000, (rt_cuobj *graph, unsigned flags)) X(cuGraphDestroy, 10000, (rt_cuobj graph)) \
+	X(cuGraphAddKernelNode, 12000, (rt_cuobj *node, rt_cuobj graph, const rt_cuobj *after, size_t n, const rt_cunode *kernel)) \
+	X(cuGraphInstantiateWithFlags, 11040, (rt_cuobj *exec, rt_cuobj graph, unsigned long long flags)) \
+	X(cuGraphExecDestroy, 10000, (rt_cuobj exec)) \
+	X(cuGraphExecKernelNodeSetParams, 12000, (rt_cuobj exec, rt_cuobj node, const rt_cunode *kernel)) \
+	X(cuGraphLaunch, 10000, (rt_cuobj exec, rt_cuobj stream))
+/* clang-format on */
 
 typedef struct rt_cudriver {
 #define X(name, version, params) int (*name) params;

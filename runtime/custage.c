@@ -3,8 +3,9 @@
  * itself.
  *
  *   writes    |.. half 0 ..|.. half 1 ..|    pieces are put behind one another; the copies run later. A half that is full gets an event,
- * and is used again when its event was reached, so the host fills one half while the GPU empties the other one reads     into the rest of a
- * half, then a wait, then out of it; large ones go straight to the caller's memory
+ *             and is
+ *             used again when its event was reached, so the host fills one half while the GPU empties the other one
+ *   reads     into the rest of a half, then a wait, then out of it; large ones go straight to the caller's memory
  *
  * Small copies of both kinds need no stage. */
 #include "runtime/cudriver.h"

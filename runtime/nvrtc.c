@@ -9,18 +9,17 @@
 #include <stdatomic.h>
 
 typedef void *program;
+/* clang-format off */
 #define NVRTC(X) \
-	X(nvrtcVersion, int, (int *major, int *minor)) \
-	X(nvrtcGetErrorString, const char *, \
-	  (int code)) X(nvrtcCreateProgram, int, \
-	                (program * p, const char *text, const char *name, int n, const char *const *headers, const char *const *names)) \
-		X(nvrtcDestroyProgram, int, (program * p)) X(nvrtcCompileProgram, int, (program p, int n, const char *const *options)) \
-			X(nvrtcGetProgramLogSize, int, (program p, size_t * bytes)) X(nvrtcGetProgramLog, int, (program p, char *log)) \
-				X(nvrtcGetNumSupportedArchs, int, (int *n)) X(nvrtcGetSupportedArchs, int, (int *arch)) \
-					X(nvrtcGetCUBINSize, int, (program p, size_t * bytes)) \
-						X(nvrtcGetCUBIN, int, (program p, char *cubin)) \
-							X(nvrtcGetPTXSize, int, (program p, size_t * bytes)) \
-								X(nvrtcGetPTX, int, (program p, char *ptx))
+	X(nvrtcVersion, int, (int *major, int *minor)) X(nvrtcGetErrorString, const char *, (int code)) \
+	X(nvrtcCreateProgram, int, (program *p, const char *text, const char *name, int n, const char *const *headers, \
+		const char *const *names)) \
+	X(nvrtcDestroyProgram, int, (program *p)) X(nvrtcCompileProgram, int, (program p, int n, const char *const *options)) \
+	X(nvrtcGetProgramLogSize, int, (program p, size_t *bytes)) X(nvrtcGetProgramLog, int, (program p, char *log)) \
+	X(nvrtcGetNumSupportedArchs, int, (int *n)) X(nvrtcGetSupportedArchs, int, (int *arch)) \
+	X(nvrtcGetCUBINSize, int, (program p, size_t *bytes)) X(nvrtcGetCUBIN, int, (program p, char *cubin)) \
+	X(nvrtcGetPTXSize, int, (program p, size_t *bytes)) X(nvrtcGetPTX, int, (program p, char *ptx))
+/* clang-format on */
 
 static struct compiler {
 #define X(name, type, params) type (*name) params;

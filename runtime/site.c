@@ -40,7 +40,7 @@ tj_status rt_fault_fail(const rt_fault *f, rt_err *err)
 	if (first && s == TJ_ERR_INDEX) {
 		err->size = f->size;
 		rt_site_tell(err, f->site);
-		rt_hint(err, "an index counts from 0, never from the end; tj_clamp() limits it");
+		rt_hint(err, "indices count from 0; tj.h marks by * the functions that take negative ones; tj_clamp() limits an index");
 	}
 	if (err && err->code == s && s == TJ_ERR_DIV) rt_hint(err, "in a function compiled with .int_div_zero = TJ_ZERO the result is 0");
 	if (err && !err->site) err->site = f->site;

@@ -14,7 +14,7 @@
  *   opcodes     each instruction is in a table of those that a kernel may have
  *   faults      the word for faults is set by kernels with fault sites, and by no other
  *   maths       no approximation, no flush of subnormals, no contraction: as many fmas as the text has, and those of IEEE divisions and
- * roots
+ *               roots
  *
  * Times are printed, and no rule looks at them. Each rule must first find a bug that was made for it (the table `bugs`). */
 #include "codegen_cuda/cu.h"

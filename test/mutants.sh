@@ -20,7 +20,7 @@ target() { # the file to build for a program
 	case $1 in
 	test_*) echo "$build/test/unit/$1" ;;
 	goldens) echo "$build/tjc" ;;
-	examples) make -pn 2>/dev/null | sed -n 's/^EXAMPLES := //p' | head -1 ;;
+	examples) for e in examples/*.c; do echo "$build/${e%.c}"; done ;;
 	products_few) echo "$build/test/products" ;;
 	ulp_more_few) echo "$build/test/ulp_more" ;;
 	ulp_few | stress_few) echo "$build/test/${1%_few}" ;;

@@ -12,13 +12,16 @@ static int64_t between(gen *G, int64_t lo, int64_t hi) { return lo + gen_below(G
 #define PICK(G, table) (table)[gen_below(G, RT_COUNT(table))]
 
 /* Ops on a product. */
+/* clang-format off */
 #define AFTER(X) \
-	X(BIAS, "bias") \
-	X(COLUMN, "bias by row") X(RESIDUAL, "residual") X(SCALE, "scale") X(NUMBER, "number") X(GATE, "gate") X(ACT, "activation") \
-		X(ACT2, "activation") X(CAST, "cast") X(WHERE, "where") X(CLAMP, "clamp") X(COMPARE, "compare") X(POINT, "square, neg") \
-			X(TRANSPOSE, "transpose") X(PERMUTE, "permute") X(RESHAPE, "reshape") X(FLIP, "flip") X(SLICE, "slice") \
-				X(SUM, "sum") X(MAX, "max") X(MEAN, "mean") X(SOFTMAX, "softmax") X(NORM, "norm") X(CAT, "cat") \
-					X(ARGMAX, "argmax")
+	X(BIAS, "bias") X(COLUMN, "bias by row") X(RESIDUAL, "residual") X(SCALE, "scale") X(NUMBER, "number") X(GATE, "gate") \
+	X(ACT, "activation") \
+	X(ACT2, "activation") X(CAST, "cast") X(WHERE, "where") X(CLAMP, "clamp") X(COMPARE, "compare") X(POINT, "square, neg") \
+	X(TRANSPOSE, "transpose") \
+	X(PERMUTE, "permute") X(RESHAPE, "reshape") X(FLIP, "flip") X(SLICE, "slice") X(SUM, "sum") X(MAX, "max") X(MEAN, "mean") \
+	X(SOFTMAX, "softmax") \
+	X(NORM, "norm") X(CAT, "cat") X(ARGMAX, "argmax")
+/* clang-format on */
 enum {
 #define X(name, text) AFTER_##name,
 	AFTER(X)

@@ -6,8 +6,8 @@ set -u
 B=${BUILD:-build}
 # Unit tests that `make check` leaves to `make test`: each takes more than 1.5 s.
 slow='algebra alloc apart attention autocast callbacks cells checkpoint codegen convolve cublas cuda dots driver_fails dynamic epilogues
-grad graphs half indexing inside lines losses lower many math norms pairs points programs random rearrange resize scaler scatter selection sized
-special states statistics threads tiles training turns undo vmap wrap'
+grad graphs half indexing inside lines losses lower many math norms pairs points programs random rearrange resize scaler scatter selection
+sized special states statistics threads tiles training turns undo vmap wrap'
 # Unit tests that `make test` runs once more with the address and the undefined-behaviour sanitizer: of each folder of the library those
 # that go through most of it in little time.
 sanitized='between callbacks cells classes contexts custom devices direct doc earlier errors explain flow gradients guards hits inner ir

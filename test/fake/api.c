@@ -93,13 +93,11 @@ static const char *error_name(int code)
 {
 	switch (code) {
 #define X(value, name) case value: return "CUDA_" name;
-		X(SUCCESS, "SUCCESS")
-		X(INVALID_VALUE, "ERROR_INVALID_VALUE") X(OUT_OF_MEMORY, "ERROR_OUT_OF_MEMORY") X(NOT_INITIALIZED, "ERROR_NOT_INITIALIZED")
-			X(INVALID_DEVICE, "ERROR_INVALID_DEVICE") X(INVALID_IMAGE, "ERROR_INVALID_IMAGE")
-				X(INVALID_CONTEXT, "ERROR_INVALID_CONTEXT") X(NO_BINARY, "ERROR_NO_BINARY_FOR_GPU")
-					X(INVALID_HANDLE, "ERROR_INVALID_HANDLE") X(NOT_FOUND, "ERROR_NOT_FOUND")
-						X(NOT_READY, "ERROR_NOT_READY") X(TOO_MANY_RESOURCES, "ERROR_LAUNCH_OUT_OF_RESOURCES")
-							X(700, "ERROR_ILLEGAL_ADDRESS") X(999, "ERROR_UNKNOWN")
+	X(SUCCESS, "SUCCESS") X(INVALID_VALUE, "ERROR_INVALID_VALUE") X(OUT_OF_MEMORY, "ERROR_OUT_OF_MEMORY")
+	X(NOT_INITIALIZED, "ERROR_NOT_INITIALIZED") X(INVALID_DEVICE, "ERROR_INVALID_DEVICE") X(INVALID_IMAGE, "ERROR_INVALID_IMAGE")
+	X(INVALID_CONTEXT, "ERROR_INVALID_CONTEXT") X(NO_BINARY, "ERROR_NO_BINARY_FOR_GPU") X(INVALID_HANDLE, "ERROR_INVALID_HANDLE")
+	X(NOT_FOUND, "ERROR_NOT_FOUND") X(NOT_READY, "ERROR_NOT_READY") X(TOO_MANY_RESOURCES, "ERROR_LAUNCH_OUT_OF_RESOURCES")
+	X(700, "ERROR_ILLEGAL_ADDRESS") X(999, "ERROR_UNKNOWN")
 #undef X
 	}
 	return NULL;
@@ -201,20 +199,16 @@ void *fake_cuda_there(unsigned long long p, size_t bytes) { return fake_there(p,
 EXPORT int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, void *result);
 int cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, void *result)
 {
-	static const struct { const char *name; void (*fn)(void);
-	} api[] = {
+	static const struct { const char *name; void (*fn)(void); } api[] = {
 #define X(name) { #name, (void (*)(void))api_##name },
-		X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetAttribute) X(cuGetErrorName) X(
-			cuDevicePrimaryCtxRetain) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuMemAlloc)
-			X(cuMemFree) X(cuMemGetInfo) X(cuPointerGetAttribute) X(cuMemHostAlloc) X(cuMemFreeHost) X(
-				cuMemHostGetDevicePointer) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async)
-				X(cuStreamCreate) X(cuStreamDestroy) X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent)
-					X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery)
-						X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute)
-							X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuEventElapsedTime) X(cuGraphCreate)
-								X(cuGraphDestroy) X(cuGraphAddKernelNode) X(cuGraphInstantiateWithFlags)
-									X(cuGraphExecKernelNodeSetParams) X(cuGraphExecDestroy)
-										X(cuGraphLaunch)
+		X(cuInit) X(cuDriverGetVersion) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetAttribute) X(cuGetErrorName)
+		X(cuDevicePrimaryCtxRetain) X(cuCtxPushCurrent) X(cuCtxPopCurrent) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuMemAlloc)
+		X(cuMemFree) X(cuMemGetInfo) X(cuPointerGetAttribute) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer)
+		X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) X(cuMemsetD8Async) X(cuStreamCreate) X(cuStreamDestroy)
+		X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord)
+		X(cuEventSynchronize) X(cuEventQuery) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncGetAttribute)
+		X(cuFuncSetAttribute) X(cuLaunchKernel) X(cuEventElapsedTime) X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode)
+		X(cuGraphInstantiateWithFlags) X(cuGraphExecKernelNodeSetParams) X(cuGraphExecDestroy) X(cuGraphLaunch)
 #undef X
 	};
 	int code;

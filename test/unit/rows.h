@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests of functions that are made of ops, as rows of a file that the test program names by ROWS before it includes this one:
  *
- *   ROW(expression, dtype, shape, values...)    the expression's values, known from elsewhere. Run at once and in a compiled
- *                                               function: no step may be the evaluator's
- *   SLOPE(expression, shape, lo, hi)            of X, an f64 tensor with numbers from lo to hi: its gradients to order 3 are those by
- *                                               differences, and tj_vmap() gives what each example gives
- *   BAD(expression, code, part)                 it is an error with this code, and with `part` in its message
+ *   ROW(expression, dtype, shape, values...)       the expression's values, known from elsewhere. Run at once and in a compiled
+ *                                                  function: no step may
+ *                                                  be the evaluator's
+ *   SLOPE(expression, shape, lo, hi)               of X, an f64 tensor with numbers from lo to hi: its gradients to order 3 are those by
+ *                                                  differences, and
+ *                                                  tj_vmap() gives what each example gives
+ *   BAD(expression, code, part)                    it is an error with this code, and with `part` in its message
  *
- * An expression may use c, the context. A row without elements has one value, 0. HOST(expression, ...) is a row whose value depends on data
- * in its size: it may run on the host. */
+ * An expression may use c, the context. A row without elements has one value, 0. HOST(expression, ...) is a row whose value depends on
+ * data in its size: it may run on the host. */
 #include "test/unit/literals.h"
 
 enum { MOST_VALUES = 512 };

@@ -112,7 +112,7 @@ static void closing_in_another_thread(void **s)
 	tj_ctx_use(c);
 	assert_f32(tj_neg(F32(c, 2)), -2);
 	tj_close(c);
-	for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, opens_and_closes, &t[i]);
+	for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, opens_and_closes, &current);
 	for (int i = 0; i < 3; i++) {
 		pthread_join(t[i], &current);
 		assert_null(current);

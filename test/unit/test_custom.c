@@ -362,6 +362,29 @@ static void in_a_turn(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_scan(&y, NULL, 0, turn, TJ_LIST(in[0]), TJ_NONE, NULL, TJ_OPTS(tj_scan_opts, .length = 2));
 	tj_grad(out, total(y), TJ_LIST(tj_grad_named("scanned.in")), NULL);
 }
+static void names_sine(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_grad_name(tj_mul(in[0], tj_f(2)), "double");
+	out[0] = tj_sin(tj_grad_name(in[0], "sine"));
+}
+/* A name in a callback keeps no value of it beyond the callback. */
+static void names_in_a_callback(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	if (self) tj_checkpoint(&y, 1, names_sine, TJ_LIST(in[0]), NULL);
+	else tj_cond(&y, 1, tj_any(tj_ge(in[0], tj_f(0)), TJ_ALL, false), names_sine, names_sine, TJ_LIST(in[0]), NULL);
+	tj_item(total(y));
+	tj_grad(out, total(y), TJ_LIST(in[0]), NULL);
+}
+static void asks_behind_a_checkpoint(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	(void)self;
+	tj_checkpoint(&y, 1, names_sine, TJ_LIST(tj_exp(in[0])), NULL);
+	tj_item(total(y));
+	tj_grad(out, total(y), TJ_LIST(tj_grad_named("double")), TJ_OPTS(tj_grad_opts, .unused = TJ_UNUSED_ZEROS));
+}
 static void unknown_name(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self, tj_grad_name(in[0], "x"), out[0] = tj_grad_named("X");
@@ -398,7 +421,8 @@ static void names_refused(void **s)
 {
 	static const struct { tj_body *body; tj_status code; const char *op, *message;
 	} cases[] = {
-		{ in_a_turn, TJ_ERR_DEAD, "grad", "is a value of a callback that has returned" },
+		{ in_a_turn, TJ_ERR_STATE, "grad_named", "\"scanned.in\" is a value of a callback of tj_scan at " },
+		{ asks_behind_a_checkpoint, TJ_ERR_STATE, "grad_named", "\"double\" is a value of a callback of tj_checkpoint at " },
 		{ unknown_name, TJ_ERR_ARG, "grad_named", "has named no value \"X\"" },
 		{ null_name, TJ_ERR_ARG, "grad_name", "the name is NULL" },
 		{ empty_name, TJ_ERR_ARG, "grad_name", "the name is empty" },
@@ -427,12 +451,74 @@ static void names_refused(void **s)
 	assert_f32(out[0], 3, 3);
 	assert_f32(out[1], 2, 2);
 	for (int looks = 0; looks < 2; looks++) assert_f32(tj_call1(kit_fn(c, "pops", pops, looks ? c : NULL, 1, 1), TJ_LIST(x)), 2, 2);
+	for (int kept = 0; kept < 2; kept++)
+		assert_f32(tj_call1(kit_fn(c, "in_a_callback", names_in_a_callback, kept ? c : NULL, 1, 1), TJ_LIST(x)), 1, 1);
 	assert_f32(tj_call1(kit_fn(c, "wide", hook_to_f64, NULL, 1, 1), TJ_LIST(x)), 2, 2);
 	kit_ok(c);
 	assert_ptr_equal(tj_grad_name(x, "x"), x);
 	assert_true(tj_is_poison(tj_grad_named("x")));
 	kit_error(c, TJ_ERR_STATE, "values have names in bodies only");
 	tj_close(c);
+}
+
+/* ---- in backward, each operand is a tensor of its own ---- */
+static void wave(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(tj_sin(in[0]), tj_square(in[1])); }
+static void wave_back(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	wave(&y, in, self);
+	tj_grad(out, y, TJ_LIST(in[0], in[1]), TJ_OPTS(tj_grad_opts, .cotangent = in[3]));
+}
+static void wave_back_by_jvp(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y, *one = tj_ones(TJ_F32, TJ_0D);
+	wave(&y, in, self);
+	for (int i = 0; i < 2; i++) out[i] = tj_mul(in[3], tj_jvp(y, TJ_LIST(in[i]), TJ_LIST(one), TJ_UNUSED_ERROR));
+}
+enum { TWICE, FIRST_DEPENDS, SECOND_DEPENDS, KEPT, IN_COND, IN_SCAN, BEHIND_TRUTH, DEPENDENT_WAYS };
+static struct { int way; bool plain, by_jvp; } dependent;
+
+static void wave_of(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = in[0], *z = dependent.way == TWICE ? x : tj_cos(x);
+	const tj_list both = dependent.way == FIRST_DEPENDS ? TJ_LIST(z, x) : TJ_LIST(x, z);
+	if (dependent.way == BEHIND_TRUTH) tj_truth(z);
+	if (dependent.plain) wave(out, both, self);
+	else tj_custom_grad(out, 1, wave, dependent.by_jvp ? wave_back_by_jvp : wave_back, both, self);
+	if (dependent.way == BEHIND_TRUTH) tj_truth(out[0]);
+}
+static void of_waves(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *y;
+	if (dependent.way == KEPT) tj_checkpoint(&y, 1, wave_of, TJ_LIST(in[0]), self);
+	else if (dependent.way == IN_COND) tj_cond(&y, 1, tj_gt(in[0], tj_f(0)), wave_of, wave_of, TJ_LIST(in[0]), self);
+	else if (dependent.way == IN_SCAN)
+		tj_scan(&y, NULL, 0, wave_of, TJ_LIST(in[0]), TJ_NONE, self, TJ_OPTS(tj_scan_opts, .length = 2));
+	else wave_of(&y, in, self);
+	tj_grad(out, y, TJ_LIST(in[0]), NULL);
+	tj_grad(out + 1, out[0], TJ_LIST(in[0]), NULL);
+	out[2] = tj_jvp(y, TJ_LIST(in[0]), TJ_LIST(tj_ones(TJ_F32, TJ_0D)), TJ_UNUSED_ERROR);
+}
+
+static void dependent_operands(void **s)
+{
+	(void)s;
+	for (int i = 0; i < 2 * DEPENDENT_WAYS; i++) {
+		tj_ctx *c = kit_open();
+		double got[2][3];
+		dependent.way = i / 2;
+		dependent.by_jvp = i & 1;
+		for (int plain = 0; plain < 2; plain++) {
+			tj_tensor *out[3];
+			dependent.plain = plain;
+			tj_call(kit_fn(c, "of_waves", of_waves, NULL, 1, 3), out, TJ_LIST(tj_full(TJ_F32, TJ_0D, tj_f(0.7))));
+			kit_ok(c);
+			for (int k = 0; k < 3; k++) got[plain][k] = tj_item(out[k]);
+		}
+		for (int k = 0; k < 3; k++)
+			if (!(got[0][k] - got[1][k] < 1e-5 && got[1][k] - got[0][k] < 1e-5)) fail_msg("way %d: %d is %g, not %g", i, k, got[0][k], got[1][k]);
+		tj_close(c);
+	}
 }
 
 /* ---- refused ---- */
@@ -488,7 +574,8 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(through),       cmocka_unit_test(in_forward), cmocka_unit_test(no_gradient),
 		                            cmocka_unit_test(tangents),      cmocka_unit_test(orders),     cmocka_unit_test(several),
 		                            cmocka_unit_test(examples),      cmocka_unit_test(hooks),      cmocka_unit_test(by_name),
-		                            cmocka_unit_test(names_refused), cmocka_unit_test(mixed),      cmocka_unit_test(refusals),
+		                            cmocka_unit_test(names_refused),
+		                            cmocka_unit_test(dependent_operands), cmocka_unit_test(mixed),      cmocka_unit_test(refusals),
 		                            cmocka_unit_test(outside) };
 	KIT_RUN(tests);
 }

@@ -18,11 +18,12 @@ typedef unsigned long long address;
 	X(cuModuleLoadData, (void **, const void *)) X(cuModuleUnload, (void *)) X(cuModuleGetFunction, (void **, void *, const char *))    \
 	X(cuFuncSetAttribute, (void *, int, int))                                                                                           \
 	X(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))
+/* clang-format off */
 #define NVRTC(X) \
 	X(nvrtcCreateProgram, (void **, const char *, const char *, int, const char *const *, const char *const *)) \
-	X(nvrtcDestroyProgram, (void **)) \
-	X(nvrtcCompileProgram, (void *, int, const char *const *)) X(nvrtcGetCUBINSize, (void *, size_t *)) \
-		X(nvrtcGetCUBIN, (void *, char *))
+	X(nvrtcDestroyProgram, (void **)) X(nvrtcCompileProgram, (void *, int, const char *const *)) \
+	X(nvrtcGetCUBINSize, (void *, size_t *)) X(nvrtcGetCUBIN, (void *, char *))
+/* clang-format on */
 
 static struct {
 #define X(name, params) int (*name) params;

@@ -558,6 +558,120 @@ static void carries_without_gradient(void **s)
 	tj_close(c);
 }
 
+/* ---- a tensor has one gradient, by whichever handle it is used or asked for ---- */
+typedef struct handles { tj_tensor *cell, *captured, *kept; tj_fn *same, *same_direct, *swap, *store; } handles;
+typedef tj_tensor *second_handle(const handles *h, tj_tensor *x);
+
+static void give_back(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = in[0]; }
+static void swap(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = in[1], out[1] = in[0]; }
+static void store(tj_tensor **out, tj_tensor *const *in, void *cell)
+{
+	tj_assign(cell, in[0]);
+	out[0] = cell;
+}
+
+static tj_tensor *by_assign(const handles *h, tj_tensor *x) { return tj_assign(h->cell, x), h->cell; }
+static tj_tensor *by_escape(const handles *h, tj_tensor *x) { return (void)h, tj_escape(x); }
+static tj_tensor *by_name(const handles *h, tj_tensor *x) { return tj_assign(h->cell, tj_grad_name(x, "u")), h->cell; }
+static tj_tensor *by_found(const handles *h, tj_tensor *x) { return (void)h, tj_grad_name(x, "u"), tj_grad_named("u"); }
+static tj_tensor *by_call(const handles *h, tj_tensor *x) { return tj_call1(h->same, TJ_LIST(x)); }
+static tj_tensor *by_direct(const handles *h, tj_tensor *x) { return tj_call1(h->same_direct, TJ_LIST(x)); }
+static tj_tensor *by_store(const handles *h, tj_tensor *x) { return tj_call1(h->store, TJ_LIST(x)); }
+static tj_tensor *by_stored(const handles *h, tj_tensor *x) { return tj_call1(h->store, TJ_LIST(x)), h->cell; }
+static tj_tensor *by_swap(const handles *h, tj_tensor *x)
+{
+	tj_tensor *out[2];
+	return tj_call(h->swap, out, TJ_LIST(x, tj_sin(x))), out[1];
+}
+static tj_tensor *by_retain(const handles *h, tj_tensor *x) { return ((handles *)(uintptr_t)h)->kept = tj_retain(x); }
+static tj_tensor *by_all(const handles *h, tj_tensor *x) { return by_assign(h, by_escape(h, by_retain(h, x))); }
+static second_handle *const ways[] = { by_assign, by_escape, by_name, by_found, by_call, by_direct, by_store, by_stored,
+	                                    by_swap, by_retain, by_all };
+
+static struct { handles h; second_handle *way; bool captured, boundary; } twice;
+
+/* x * x, each x by another handle; its gradients by both. */
+static void one_tensor(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = twice.captured ? twice.h.captured : in[0], *other = twice.way(&twice.h, x), *y;
+	(void)self;
+	if (twice.boundary) tj_truth(tj_add(x, other));
+	y = tj_mul(other, x);
+	if (twice.boundary) tj_truth(y);
+	tj_grad(out, y, TJ_LIST(x), NULL);
+	tj_grad(out + 1, y, TJ_LIST(other), NULL);
+	tj_grad(out + 2, out[0], TJ_LIST(x), NULL);
+}
+
+static void second_handles(void **s)
+{
+	(void)s;
+	for (unsigned i = 0; i < 8 * sizeof ways / sizeof *ways; i++) {
+		tj_ctx *c = kit_open();
+		tj_push(c); /* tj_escape() of the captured tensor needs a scope around */
+		twice.way = ways[i / 8];
+		twice.captured = i & 1;
+		twice.boundary = i & 2;
+		twice.h = (handles){ .cell = tj_param(c, TJ_F32, TJ_0D),
+			             .captured = tj_full(TJ_F32, TJ_0D, tj_f(2)),
+			             .same = kit_fn(c, "same", give_back, NULL, 1, 1),
+			             .same_direct = direct(c, "same", give_back, NULL, 1, 1),
+			             .swap = kit_fn(c, "swap", swap, NULL, 2, 2) };
+		twice.h.store = kit_fn(c, "store", store, twice.h.cell, 1, 1);
+		tj_fn *f = (i & 4 ? direct : kit_fn)(c, "one_tensor", one_tensor, NULL, 1, 3);
+		for (int call = 0; call < 3; call++) {
+			tj_tensor *out[3];
+			assert_int_equal(tj_call(f, out, TJ_LIST(tj_full(TJ_F32, TJ_0D, tj_f(2)))), TJ_OK);
+			kit_ok(c);
+			assert_f32(out[0], 4);
+			assert_f32(out[1], 4);
+			assert_f32(out[2], 2);
+			if (twice.h.kept) tj_release(twice.h.kept);
+			twice.h.kept = NULL;
+		}
+		tj_close(c);
+	}
+}
+
+/* The first handle dies with its scope: the second one is then the tensor. */
+static void outlives(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	float two = 2;
+	tj_scope *scope = tj_push(tj_ctx_current());
+	tj_tensor *t = tj_from_data(tj_ctx_current(), TJ_F32, TJ_0D, &two), *other = tj_escape(t), *y = tj_escape(tj_mul(tj_mul(t, other), in[0]));
+	if (self) tj_truth(y);
+	tj_pop(scope);
+	y = tj_mul(y, other);
+	tj_grad(out, y, TJ_LIST(other), NULL);
+}
+
+static void first_handle_dies(void **s)
+{
+	(void)s;
+	for (int boundary = 0; boundary < 2; boundary++) {
+		tj_ctx *c = kit_open();
+		tj_fn *f = kit_fn(c, "outlives", outlives, boundary ? c : NULL, 1, 1);
+		for (int call = 0; call < 3; call++) assert_f32(tj_call1(f, TJ_LIST(tj_full(TJ_F32, TJ_0D, tj_f(3)))), 36); /* 3 t^2 in[0] */
+		assert_int_equal(kit_stats(f).hits, 2);
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
+static void between_lines(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *x = tj_full(TJ_F32, TJ_0D, tj_f(2)), *cell = tj_param(c, TJ_F32, TJ_0D), *grad;
+	tj_trace_begin(c, NULL);
+	tj_assign(cell, x);
+	tj_grad(&grad, tj_mul(cell, x), TJ_LIST(x), NULL);
+	assert_int_equal(tj_trace_end(c, &grad, 1), TJ_OK);
+	assert_f32(grad, 4);
+	kit_ok(c);
+	tj_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(three_orders),
@@ -578,6 +692,9 @@ int main(void)
 		                            cmocka_unit_test(version),
 		                            cmocka_unit_test(zeros),
 		                            cmocka_unit_test(assigned_between),
+		                            cmocka_unit_test(second_handles),
+		                            cmocka_unit_test(first_handle_dies),
+		                            cmocka_unit_test(between_lines),
 		                            cmocka_unit_test(outside) };
 	KIT_RUN(tests);
 }

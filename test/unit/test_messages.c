@@ -362,12 +362,70 @@ static void careless_passes(void **s)
 	tj_close(c);
 }
 
+/* ---- operands and arguments ---- */
+typedef tj_tensor *mistake(tj_tensor *const *in);
+static tj_tensor *behind_the_last(tj_tensor *const *in) { return tj_add(in[0], in[1]); }
+static tj_tensor *by_a_number(tj_tensor *const *in)
+{
+	tj_tensor *g[1];
+	tj_grad(g, tj_sum(in[0], TJ_ALL, false), TJ_LIST(tj_f(2)), NULL);
+	return g[0];
+}
+static tj_tensor *before_the_first(tj_tensor *const *in)
+{
+	const int64_t at[] = { -4 };
+	return tj_index(in[0], TJ_AXES(0), TJ_LIST(tj_from_data(tj_ctx_current(), TJ_I64, TJ_SHAPE(1), at)));
+}
+static tj_tensor *large_number(tj_tensor *const *in) { return tj_mul(in[0], tj_i((int64_t)1 << 52)); }
+static tj_tensor *column_of_losses(tj_tensor *const *in) { return tj_mse_loss(in[0], tj_reshape(in[0], TJ_SHAPE(3, 1)), TJ_LOSS_MEAN); }
+static tj_tensor *wide_weight(tj_tensor *const *in) { return tj_linear(in[0], tj_zeros(TJ_F32, TJ_SHAPE(2, 4)), NULL); }
+static tj_tensor *one_probability(tj_tensor *const *in)
+{
+	return tj_cross_entropy_loss(tj_reshape(in[0], TJ_SHAPE(1, 3)), in[0], NULL);
+}
+static tj_tensor *two_classes(tj_tensor *const *in)
+{
+	return tj_cross_entropy_loss(tj_reshape(in[0], TJ_SHAPE(1, 3)), tj_zeros(TJ_I64, TJ_SHAPE(2)), NULL);
+}
+static void makes_mistake(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = (*(mistake *const *)self)(in); }
+
+static void operands_are_told(void **s)
+{
+	static const struct { mistake *f; tj_status code; const char *message, *hint;
+	} list[] = {
+		{ behind_the_last, TJ_ERR_ARG, "operand 1 is TJ_END, the end of a list", "if the body reads in[1]: .nin of f is 1; raise it" },
+		{ by_a_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is a number", "only tensors of floats" },
+		{ before_the_first, TJ_ERR_INDEX, "out of range for an axis of size 3", "an index counts from 0, or from -1 at the end" },
+		{ large_number, TJ_ERR_LIMIT, "4503599627370496 is beyond 2^51", "make it a tensor with tj_from_data()" },
+		{ column_of_losses, TJ_ERR_SHAPE, "have different shapes: f32[3] and f32[3,1]", "tj_reshape()" },
+		{ wide_weight, TJ_ERR_SHAPE, "for 4 inputs: x is f32[3], the weight f32[2,4]", "[outputs, inputs]" },
+		{ one_probability, TJ_ERR_SHAPE, "not the shape of x: x is f32[1,3], the target f32[3]", "a probability for each class" },
+		{ two_classes, TJ_ERR_SHAPE, "without the axis of the classes: x is f32[1,3], the target i64[2]", "target [N]" },
+	};
+	(void)s;
+	tj_ctx *c = kit_open();
+	for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+		mistake *const self = list[i].f;
+		tj_tensor *y = tj_call1(kit_fn(c, "f", makes_mistake, (void *)&self, 1, 1), TJ_LIST(F32(c, 1, 2, 3)));
+		tj_data(y);
+		kit_error(c, list[i].code, list[i].message);
+		if (!strstr(tj_last_error(c)->hint, list[i].hint)) fail_msg("%s instead of %s", tj_last_error(c)->hint, list[i].hint);
+	}
+	tj_tensor *x = F32(c, 1);
+	tj_fn *f = kit_fn(c, "f", same, NULL, 1, 1);
+	tj_call1(f, TJ_LIST(x, x));
+	kit_error(c, TJ_ERR_ARG, "f takes 1 arguments, more are given");
+	if (!strstr(tj_last_error(c)->hint, "; or raise .nin, as compiled at ")) fail_msg("%s", tj_last_error(c)->hint);
+	kit_ok(c);
+	tj_close(c);
+}
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fault_names_the_line), cmocka_unit_test(error_checked_in_the_body), cmocka_unit_test(audit_says_what_differs),
 		cmocka_unit_test(number_hints), cmocka_unit_test(constants_by_content), cmocka_unit_test(repeated_reasons), cmocka_unit_test(bad_options),
 		cmocka_unit_test(empty_range), cmocka_unit_test(nested_options_are_told), cmocka_unit_test(careless_passes),
+		cmocka_unit_test(operands_are_told),
 	};
 	KIT_RUN(tests);
 }

@@ -62,7 +62,7 @@ $(BUILD)/test/unit/test_doc.o: $(BUILD)/test/doc.inc
 $(BUILD)/test/unit/test_doc.o: CFLAGS += -I$(BUILD)/test
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
+	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -pthread -Wl,-rpath,'$$ORIGIN/..'
 
 # ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def ----
 $(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def

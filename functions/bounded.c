@@ -84,8 +84,8 @@ int tj_unravel_index_at(const char *site, tj_tensor *index, tj_dims shape, tj_te
 	/* out of range it is a fault, that of an index */
 	tj_tensor *rest = tj_cast(index, TJ_I64),
 		  *inside = tj_all(tj_logical_and(tj_ge(rest, tj_i(0)), tj_lt(rest, whole(site, size))), TJ_ALL, false);
-	tj_tensor *zero = tj_to(tj_zeros(TJ_I64, TJ_SHAPE(1)), tj_device_of(index));
-	rest = tj_add(rest, tj_squeeze(tj_index_select(zero, 0, tj_where(inside, tj_i(0), tj_i(1))), TJ_AXES(0)));
+	const char *named = tj_site_for(site, name, "an index is outside of the shape", "an index counts the elements of the shape, from 0");
+	rest = tj_add(rest, tj_squeeze(fn_zero_if(named, index, inside), TJ_AXES(0)));
 	for (int i = n - 1; i >= 0; i--) {
 		const int64_t d = shape[i] ? shape[i] : 1;
 		out[i] = i ? tj_remainder(rest, whole(site, d)) : rest;

@@ -156,10 +156,13 @@ typedef struct bags {
 	tj_tensor *index, *weight, *counts; /* counts: bool of the index's shape, or NULL: all do */
 } bags;
 
+static const char name_of_bags[] = "embedding_bag";
+
 static tj_tensor *rows(const bags *q)
 {
 	const char *site = q->site;
-	tj_tensor *e = fn_widened(site, tj_embedding(q->weight, q->index));
+	const char *named = tj_site_for(site, name_of_bags, "an element of the index is out of range; the number of embeddings is ", NULL);
+	tj_tensor *e = fn_widened(site, tj_embedding_at(named, q->weight, q->index));
 	return q->o.weights ? tj_mul(e, tj_unsqueeze(q->o.weights, -1)) : e;
 }
 
@@ -185,6 +188,18 @@ static tj_tensor *of_rows(const bags *q)
 	                        : tj_to(tj_full(TJ_I64, TJ_SHAPE(tj_dim(q->index, 0)), tj_i(n)), tj_device_of(sum)));
 }
 
+/* i64 [1]: 0; a fault unless the offsets, i64, ascend from 0 to at most n. */
+static tj_tensor *right_offsets(const char *site, tj_tensor *offsets, int64_t n)
+{
+	const int64_t count = tj_dim(offsets, 0);
+	tj_tensor *end = tj_to(tj_full(TJ_I64, TJ_SHAPE(1), tj_i(n)), tj_device_of(offsets)),
+		  *next = tj_cat(TJ_LIST(tj_slice(offsets, 0, 1, count, 1), end), 0),
+		  *first = tj_eq(tj_slice(offsets, 0, 0, 1, 1), tj_i(0));
+	return fn_zero_if(tj_site_for(site, name_of_bags, "the offsets do not ascend from 0 to at most the number of elements",
+	                              "the first offset is 0; each says where its bag begins, so none is below the one before it"),
+	                  offsets, tj_all(tj_logical_and(tj_ge(next, offsets), first), TJ_ALL, false));
+}
+
 /* index [N]: a bag goes from its offset to the next one. What does not count goes to a bag behind the last one. */
 static tj_tensor *of_offsets(const bags *q)
 {
@@ -195,6 +210,7 @@ static tj_tensor *of_offsets(const bags *q)
 		  *bag = tj_sub(
 			  tj_searchsorted(q->o.offsets, tj_cast(tj_to(tj_arange(TJ_I64, 0, n, 1), d), tj_dtype_of(q->o.offsets)), true),
 			  tj_i(1));
+	if (count) bag = tj_add(bag, right_offsets(site, tj_cast(q->o.offsets, TJ_I64), n));
 	if (q->counts) bag = tj_where(q->counts, bag, tj_i(count));
 	tj_tensor *to = tj_expand(tj_unsqueeze(bag, 1), TJ_SHAPE(n, width)),
 		  *none = tj_to(tj_zeros(tj_dtype_of(e), TJ_SHAPE(count + 1, width)), d);
@@ -233,7 +249,7 @@ tj_tensor *tj_embedding_bag_at(const char *site, tj_tensor *index, tj_tensor *we
 {
 	bags q = { .site = site, .index = index, .weight = weight };
 	NN_OPTIONS(tj_bag_opts, o, opts);
-	tj_tensor *bad = bad_bags(site, "embedding_bag", index, weight, &o);
+	tj_tensor *bad = bad_bags(site, name_of_bags, index, weight, &o);
 	if (bad) return bad;
 	q.o = o;
 	if (o.pads) q.counts = tj_ne(index, tj_i(o.padding_index));

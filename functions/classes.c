@@ -8,6 +8,7 @@
 
 typedef struct classes {
 	const char *site, *name;
+	const char *hint;       /* about a target that is no class */
 	tj_tensor *x;           /* as it was given */
 	tj_tensor *log;         /* logarithms of probabilities, wide */
 	int axis;               /* of the classes */
@@ -33,10 +34,13 @@ static tj_tensor *hit(const classes *q)
 	return tj_eq(along(q, tj_to(tj_arange(TJ_I64, 0, q->n, 1), tj_device_of(q->x))), tj_unsqueeze(q->target, q->axis));
 }
 
+static const char no_class[] = "an element of the target is no class; the number of classes is ",
+		  ignorable[] = "classes count from 0; .ignore and .ignore_index leave out the targets of one number, such as -100";
+
 /* Zeros of the target's shape; an error if it is no class and not ignored. */
 static tj_tensor *checked(const classes *q)
 {
-	const char *site = q->site;
+	const char *site = tj_site_for(q->site, q->name, no_class, q->hint);
 	int64_t shape[TJ_MAX_RANK + 1];
 	tj_tensor *at = q->ignored ? tj_where(q->ignored, tj_i(0), q->target) : q->target,
 		  *zeros = tj_to(tj_zeros(tj_dtype_of(q->log), TJ_SHAPE(q->n)), tj_device_of(q->x));
@@ -135,7 +139,7 @@ static void take_target(classes *q, tj_tensor *target, const tj_loss_opts *o)
 tj_tensor *tj_nll_loss_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts)
 {
 	NN_OPTIONS(tj_loss_opts, o, opts);
-	classes q = { .site = site, .name = "nll_loss" };
+	classes q = { .site = site, .name = "nll_loss", .hint = ignorable };
 	tj_tensor *bad = bad_classes(&q, x, &o);
 	if (!bad) bad = bad_target(&q, target);
 	if (bad) return bad;
@@ -159,7 +163,7 @@ static tj_tensor *of_probabilities(const classes *q, tj_tensor *target, const tj
 tj_tensor *tj_cross_entropy_loss_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts)
 {
 	NN_OPTIONS(tj_loss_opts, o, opts);
-	classes q = { .site = site, .name = "cross_entropy_loss" };
+	classes q = { .site = site, .name = "cross_entropy_loss", .hint = ignorable };
 	tj_tensor *bad = bad_classes(&q, x, &o);
 	if (!bad) bad = fn_bad(site, q.name, "the target", target);
 	if (bad) return bad;
@@ -173,7 +177,7 @@ tj_tensor *tj_cross_entropy_loss_at(const char *site, tj_tensor *x, tj_tensor *t
 		               fn_type_of(x).text, fn_type_of(target).text);
 	if (!probable && (bad = bad_target(&q, target))) return bad;
 	if (!probable && q.axis && tj_rank(x) == 2 && !o.weight && !o.ignore && !(o.label_smoothing > 0) && o.reduction == TJ_LOSS_MEAN)
-		return tj_cross_entropy(x, target);
+		return tj_cross_entropy_at(tj_site_for(site, q.name, no_class, q.hint), x, target);
 	q.log = tj_log_softmax(fn_widened(site, x), q.axis);
 	if (probable) return of_probabilities(&q, target, &o);
 	take_target(&q, target, &o);
@@ -184,7 +188,7 @@ tj_tensor *tj_cross_entropy_loss_at(const char *site, tj_tensor *x, tj_tensor *t
 tj_tensor *tj_multi_margin_loss_at(const char *site, tj_tensor *x, tj_tensor *target, int p, double margin, const tj_loss_opts *opts)
 {
 	NN_OPTIONS(tj_loss_opts, o, opts);
-	classes q = { .site = site, .name = "multi_margin_loss" };
+	classes q = { .site = site, .name = "multi_margin_loss", .hint = "classes count from 0" };
 	tj_tensor *bad = fn_bad(site, q.name, "x", x);
 	if (!bad) bad = fn_bad(site, q.name, "the target", target);
 	if (!bad && !tj_rank(x)) x = tj_reshape(x, TJ_SHAPE(1)); /* one class */
@@ -228,7 +232,8 @@ tj_tensor *tj_multilabel_margin_loss_at(const char *site, tj_tensor *x, tj_tenso
 	tj_tensor *wide = fn_widened(site, x), *is = tj_cast(tj_cumprod(tj_ge(target, tj_i(0)), -1), TJ_BOOL), *at = tj_where(is, target, tj_i(0));
 	tj_tensor *place = tj_to(tj_arange(TJ_I64, 0, n, 1), tj_device_of(x)), *same = tj_eq(tj_unsqueeze(at, -1), place); /* [..,j,i] */
 	tj_tensor *mine = tj_unsqueeze(tj_any(tj_logical_and(same, tj_unsqueeze(is, -1)), TJ_AXES(-2), false), -2);
-	tj_tensor *over = tj_relu(tj_add(tj_sub(tj_unsqueeze(wide, -2), tj_unsqueeze(tj_gather(wide, -1, at), -1)), tj_f(1)));
+	const char *named = tj_site_for(site, name, no_class, "classes count from 0; -1 ends those of a row");
+	tj_tensor *over = tj_relu(tj_add(tj_sub(tj_unsqueeze(wide, -2), tj_unsqueeze(tj_gather_at(named, wide, -1, at), -1)), tj_f(1)));
 	tj_tensor *counts = tj_logical_and(tj_unsqueeze(is, -1), tj_logical_not(mine));
 	tj_tensor *y = tj_sum(tj_where(counts, over, tj_f(0)), TJ_AXES(-2, -1), false);
 	return fn_reduced(site, tj_div(y, tj_f((double)n)), r, x);

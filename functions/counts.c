@@ -35,6 +35,8 @@ tj_tensor *tj_bincount_at(const char *site, tj_tensor *x, tj_tensor *weights, in
 	tj_tensor *place = tj_cast(x, TJ_I64);
 	if (weights && !fn_is_float(tj_dtype_of(weights))) weights = tj_cast(weights, TJ_F64);
 	if (!length) length = tj_numel(x) ? tj_item_i(tj_amax(place, TJ_ALL, false)) + 1 : 0;
+	site = tj_site_for(site, "bincount", "an element of x is out of range; the length of the result is ",
+	                   "elements count from 0; tj_clamp() limits them, or take a greater length");
 	return counted(site, place, weights, length < minlength ? minlength : length < 0 ? 0 : length, false);
 }
 

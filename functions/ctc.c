@@ -53,7 +53,8 @@ static tj_tensor *losses(const char *site, tj_tensor *x, tj_tensor *targets, tj_
 	const int64_t t = tj_dim(x, 0), n = tj_dim(x, 1), states = 2 * tj_dim(targets, 1) + 1;
 	ctc q = { .site = site, .steps = tj_unsqueeze(steps, 1) };
 	tj_tensor *label = states_of(site, targets, lengths, blank, &q.skips);
-	tj_tensor *each = tj_gather(x, 2, tj_expand(tj_unsqueeze(label, 0), TJ_SHAPE(t, n, states))),
+	const char *named = tj_site_for(site, "ctc_loss", "a target is no class; the number of classes is ", "classes count from 0");
+	tj_tensor *each = tj_gather_at(named, x, 2, tj_expand(tj_unsqueeze(label, 0), TJ_SHAPE(t, n, states))),
 		  *place = tj_to(tj_arange(TJ_I64, 0, states, 1), tj_device_of(x));
 	tj_tensor *first = tj_squeeze(tj_slice(each, 0, 0, 1, 1), TJ_AXES(0)), *none = tj_f(-INFINITY), *carry[2];
 	first = tj_where(tj_lt(place, tj_i(2)), first, none);
@@ -72,7 +73,9 @@ static tj_tensor *in_rows(const char *site, tj_tensor *targets, tj_tensor *lengt
 	if (!labels) return tj_reshape(targets, TJ_SHAPE(n, 0));
 	tj_tensor *from = tj_sub(tj_cumsum(lengths, 0), lengths), *k = fn_arange(site, targets, labels),
 		  *counts = tj_lt(k, tj_unsqueeze(lengths, 1));
-	return tj_take(targets, tj_where(counts, tj_add(tj_unsqueeze(from, 1), k), tj_i(0)));
+	const char *named = tj_site_for(site, "ctc_loss", "the target lengths add up to more than the targets, whose number is ",
+	                                "targets without rows lie one behind the other; each length counts those of one example");
+	return tj_take_at(named, targets, tj_where(counts, tj_add(tj_unsqueeze(from, 1), k), tj_i(0)));
 }
 
 static tj_tensor *bad_lengths(const char *site, const char *name, const char *what, tj_tensor *t, int64_t n)

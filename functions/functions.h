@@ -37,6 +37,10 @@ tj_tensor *fn_as_was(const char *site, tj_tensor *y, tj_tensor *x, int n);    /*
 tj_tensor *fn_widened(const char *site, tj_tensor *x);                       /* f32 if x is f16 or bf16 */
 /* the same in a function with .autocast, else x: for what PyTorch computes in f32 there */
 tj_tensor *fn_high(const char *site, tj_tensor *x);
+/* A site for ops that get an index of the caller's: an error of it names `op`. from_end: below 0 it counts from the end. */
+const char *fn_index_site(const char *site, const char *op, bool from_end);
+/* Zero, i64 [1], on the device of `like`, which is a fault of `site` (tj_site_for()) unless `right`, a bool without axes, is true. */
+tj_tensor *fn_zero_if(const char *site, tj_tensor *like, tj_tensor *right);
 bool fn_is_float(tj_dtype t);
 /* "f32[2,3]", for messages. text is valid until the end of the expression that calls fn_type_of() */
 typedef struct fn_type { char text[240]; } fn_type;

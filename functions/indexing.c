@@ -53,6 +53,7 @@ tj_tensor *tj_scatter_reduce_at(const char *site, tj_tensor *x, int axis, tj_ten
 	if (how == TJ_REDUCE_MEAN && tj_dtype_of(x) == TJ_BOOL)
 		return tj_fail(TJ_ERR_DTYPE, "scatter_reduce", "cast it first with tj_cast()", "bool has no mean");
 	const fn_dims part = fn_shape_of(index);
+	site = fn_index_site(site, "scatter_reduce", false);
 	tj_tensor *to = include_self ? x : tj_scatter(x, axis, index, neutral(site, x, &part, how));
 	tj_tensor *y = joined(site, to, axis, index, src, how);
 	return how == TJ_REDUCE_MEAN && !tj_is_poison(y) ? averaged(site, y, x, axis, index, include_self) : y;
@@ -92,6 +93,7 @@ tj_tensor *tj_index_add_at(const char *site, tj_tensor *x, int axis, tj_tensor *
 {
 	int a;
 	tj_tensor *to = x, *bad = spread(site, "index_add", &to, axis, &index, &src, &a);
+	site = fn_index_site(site, "index_add", false);
 	return bad ? bad : as_given(site, tj_scatter_add(to, a, index, src), x);
 }
 
@@ -99,6 +101,7 @@ tj_tensor *tj_index_copy_at(const char *site, tj_tensor *x, int axis, tj_tensor 
 {
 	int a;
 	tj_tensor *to = x, *bad = spread(site, "index_copy", &to, axis, &index, &src, &a);
+	site = fn_index_site(site, "index_copy", false);
 	return bad ? bad : as_given(site, tj_scatter(to, a, index, src), x);
 }
 
@@ -107,6 +110,7 @@ tj_tensor *tj_index_reduce_at(const char *site, tj_tensor *x, int axis, tj_tenso
 {
 	int a;
 	tj_tensor *to = x, *bad = spread(site, "index_reduce", &to, axis, &index, &src, &a);
+	site = fn_index_site(site, "index_reduce", false);
 	return bad ? bad : as_given(site, tj_scatter_reduce(to, a, index, src, how, include_self), x);
 }
 
@@ -120,7 +124,7 @@ tj_tensor *tj_index_fill_at(const char *site, tj_tensor *x, int axis, tj_tensor 
 	fn_dims s = tj_rank(x) ? fn_shape_of(x) : fn_shape_ones(1);
 	s.dim[a] = tj_numel(index);
 	tj_tensor *src = fn_filled(site, x, tj_dtype_of(x), &s, value);
-	return tj_index_copy(x, axis, fn_wrapped(site, index, tj_rank(x) ? tj_dim(x, a) : 1), src);
+	return tj_index_copy_at(fn_index_site(site, "index_fill", true), x, axis, fn_wrapped(site, index, tj_rank(x) ? tj_dim(x, a) : 1), src);
 }
 
 /* ---- one index over all elements ---- */
@@ -132,7 +136,7 @@ tj_tensor *tj_take_at(const char *site, tj_tensor *x, tj_tensor *index)
 	if ((bad = fn_bad(site, "take", "x", x)) || (bad = fn_bad(site, "take", "index", index))) return bad;
 	const fn_dims s = fn_shape_of(index), all = { 1, { tj_numel(x), TJ_END_DIM } };
 	tj_tensor *at = tj_reshape(fn_wrapped(site, index, tj_numel(x)), TJ_SHAPE(tj_numel(index)));
-	return fn_reshape(site, tj_index_select(fn_reshape(site, x, &all), 0, at), &s);
+	return fn_reshape(site, tj_index_select_at(fn_index_site(site, "take", true), fn_reshape(site, x, &all), 0, at), &s);
 }
 
 tj_tensor *tj_put_at(const char *site, tj_tensor *x, tj_tensor *index, tj_tensor *src, bool accumulate)
@@ -146,6 +150,7 @@ tj_tensor *tj_put_at(const char *site, tj_tensor *x, tj_tensor *index, tj_tensor
 		               (long long)tj_numel(src), (long long)tj_numel(index));
 	tj_tensor *to = fn_reshape(site, x, &all), *at = fn_reshape(site, fn_wrapped(site, index, tj_numel(x)), &part),
 		  *from = fn_reshape(site, src, &part);
+	site = fn_index_site(site, "put", true);
 	return fn_reshape(site, accumulate ? tj_scatter_add(to, 0, at, from) : tj_scatter(to, 0, at, from), &s);
 }
 
@@ -166,6 +171,7 @@ tj_tensor *tj_take_along_dim_at(const char *site, tj_tensor *x, tj_tensor *index
 	const int64_t n = tj_rank(x) ? tj_dim(x, a) : 1;
 	for (int i = 0; i < from.n; i++)
 		if (i != a) from.dim[i] = to.dim[i] = from.dim[i] == 1 ? to.dim[i] : from.dim[i];
+	site = fn_index_site(site, "take_along_dim", true);
 	return tj_gather(fn_expand(site, x, &from), a, fn_expand(site, fn_wrapped(site, index, n), &to));
 }
 
@@ -288,6 +294,13 @@ static tj_tensor *find(const char *site, const char *op, tj_tensor *x, tj_dims a
 	return NULL;
 }
 
+/* The index of several axes is one of their product, which the caller does not know. */
+static const char *site_of(const char *site, const char *op, const places *p)
+{
+	return p->n == 1 ? fn_index_site(site, op, true)
+	                 : tj_site_for(site, op, "an index is out of range for its axis", "an index counts from 0, or from -1 at the end");
+}
+
 static tj_tensor *permuted(const char *site, tj_tensor *x, const places *p, bool back)
 {
 	int64_t order[TJ_MAX_RANK + 1];
@@ -302,6 +315,7 @@ tj_tensor *tj_index_at(const char *site, tj_tensor *x, tj_dims axes, tj_list ind
 	places p;
 	tj_tensor *bad = find(site, "index", x, axes, indices, &p);
 	if (bad) return bad;
+	site = site_of(site, "index", &p);
 	return fn_reshape(site, tj_index_select(fn_reshape(site, permuted(site, x, &p, false), &p.merged), p.at, p.index), &p.wanted);
 }
 
@@ -314,6 +328,7 @@ tj_tensor *tj_index_put_at(const char *site, tj_tensor *x, tj_dims axes, tj_list
 	if (tj_rank(values) && tj_dtype_of(values) != t)
 		return tj_fail(TJ_ERR_DTYPE, "index_put", "cast the values first with tj_cast()", "x is %s, the values are %s",
 		               tj_dtype_name(t), tj_dtype_name(tj_dtype_of(values)));
+	site = site_of(site, "index_put", &p);
 	fn_dims part = p.merged;
 	part.dim[p.at] = p.count;
 	tj_tensor *to = fn_reshape(site, permuted(site, x, &p, false), &p.merged),
@@ -343,7 +358,9 @@ tj_tensor *tj_masked_scatter_at(const char *site, tj_tensor *x, tj_tensor *mask,
 	const bool none = !tj_numel(src);
 	tj_tensor *from = none ? tj_to(tj_full(tj_dtype_of(x), TJ_SHAPE(1), tj_i(0)), tj_device_of(x)) : flat(site, src);
 	tj_tensor *at = tj_where(flat(site, where), none ? tj_add(place, tj_i(1)) : place, tj_i(0));
-	return tj_where(where, fn_reshape(site, tj_index_select(from, 0, at), &s), x);
+	const char *named = tj_site_for(site, "masked_scatter", "the mask sets more elements than those of src, whose number is ",
+	                                "src has one element for each that the mask sets");
+	return tj_where(where, fn_reshape(site, tj_index_select_at(named, from, 0, at), &s), x);
 }
 
 /* ---- parts of a tensor ---- */

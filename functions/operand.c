@@ -11,6 +11,18 @@ tj_tensor *fn_bad(const char *site, const char *op, const char *name, tj_tensor 
 	return tj_fail(TJ_ERR_ARG, op, "an operand is made by another op, or by tj_from_data()", x ? "%s is no tensor" : "%s is NULL", name);
 }
 
+const char *fn_index_site(const char *site, const char *op, bool from_end)
+{
+	return tj_site_for(site, op, "an index is out of range for an axis of size ",
+	                   from_end ? "an index counts from 0, or from -1 at the end" : NULL);
+}
+
+tj_tensor *fn_zero_if(const char *site, tj_tensor *like, tj_tensor *right)
+{
+	tj_tensor *zero = tj_to(tj_zeros(TJ_I64, TJ_SHAPE(1)), tj_device_of(like));
+	return tj_index_select(zero, 0, tj_unsqueeze(tj_where(right, tj_i(0), tj_i(1)), 0));
+}
+
 /* Structs grow by whole words; none has a size alone. */
 tj_tensor *fn_bad_size(const char *site, const char *type, size_t size)
 {

@@ -138,7 +138,8 @@ static tj_tensor *quantile(const char *site, const char *op, bool without, tj_te
 	fn_dims lines = fn_shape_of(values);
 	lines.dim[lines.n - 1] = m;
 	tj_tensor *rank = fn_expand(site, tj_mul(tj_cast(last, TJ_F64), tj_reshape(tj_cast(q, TJ_F64), TJ_SHAPE(m))), &lines);
-	y = between(site, values, rank, how);
+	const char *named = l.n ? tj_site_for(site, op, "q is not from 0 to 1", "q is a part: 0.5 for the median") : site;
+	y = between(named, values, rank, how);
 	y = tj_cast(tj_where(without ? tj_eq(known, tj_i(0)) : tj_gt(nan, tj_i(0)), tj_f(NAN), y), t);
 	if (!tj_rank(q)) return reduced(site, y, &l, keepdim);
 	if (!l.rank) return y;

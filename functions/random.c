@@ -253,14 +253,16 @@ static tj_tensor *without_replacement(const char *site, tj_tensor *p, int64_t n)
 	return first;
 }
 
-/* p; a fault, that of an index out of range, if a row has a weight below 0 or one that is not finite, or weights that are all 0. */
+/* p; a fault if a row has a weight below 0 or one that is not finite, or weights that are all 0. */
 static tj_tensor *right_weights(const char *site, tj_tensor *p)
 {
 	tj_tensor *each = tj_all(tj_logical_and(tj_ge(p, tj_f(0)), tj_isfinite(p)), TJ_AXES(-1), false),
 		  *some = tj_any(tj_gt(p, tj_f(0)), TJ_AXES(-1), false);
 	tj_tensor *right = tj_all(tj_logical_and(each, some), TJ_ALL, false),
 		  *zero = tj_to(tj_full(TJ_F64, TJ_SHAPE(1), tj_f(0)), tj_device_of(p));
-	return tj_add(p, tj_index_select(zero, 0, tj_where(right, tj_i(0), tj_i(1))));
+	const char *named = tj_site_for(site, "multinomial", "the weights of a row are all 0, or one is below 0 or not finite",
+	                                "one weight for each outcome");
+	return tj_add(p, tj_index_select_at(named, zero, 0, tj_where(right, tj_i(0), tj_i(1))));
 }
 
 tj_tensor *tj_multinomial_at(const char *site, tj_tensor *p, int64_t n, bool replacement)

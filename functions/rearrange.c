@@ -276,7 +276,9 @@ static tj_tensor *unpool(const char *site, const char *name, int n, tj_tensor *x
 	tj_tensor *none = tj_to(tj_zeros(tj_dtype_of(x), TJ_SHAPE(shape[0], shape[1], all)), tj_device_of(x));
 	tj_tensor *flat = tj_reshape(batched, TJ_SHAPE(shape[0], shape[1], -1)),
 		  *at = tj_reshape(fn_batched(site, indices, n), TJ_SHAPE(shape[0], shape[1], -1));
-	return fn_as_was(site, tj_reshape(tj_scatter(none, 2, at, flat), shape), x, n);
+	const char *named = tj_site_for(site, name, "an index is out of range; the elements of a channel of the result are ",
+	                                "they are those of max_pool*d_with_indices()");
+	return fn_as_was(site, tj_reshape(tj_scatter_at(named, none, 2, at, flat), shape), x, n);
 }
 
 #define POOLS(n) \

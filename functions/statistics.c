@@ -89,10 +89,11 @@ static tj_tensor *bad_weights(const char *site, const char *what, tj_tensor *w, 
 	               what, tj_rank(w), (long long)tj_numel(w), (long long)observations(x));
 }
 
-/* The weights; one below 0 is a fault, as an index out of range is, also in a compiled function. */
+/* The weights; one below 0 is a fault, also in a compiled function. */
 static tj_tensor *not_below_zero(const char *site, tj_tensor *w)
 {
-	return tj_index_select(w, 0, tj_where(tj_lt(w, tj_i(0)), tj_i(-1), fn_arange(site, w, tj_numel(w))));
+	const char *named = tj_site_for(site, "cov", "a weight is below 0", "fweights and aweights are 0 or more");
+	return tj_index_select_at(named, w, 0, tj_where(tj_lt(w, tj_i(0)), tj_i(-1), fn_arange(site, w, tj_numel(w))));
 }
 
 /* The sum of the weights, less the correction: of an observation that counts a times it takes a part in proportion to a. */

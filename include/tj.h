@@ -188,6 +188,12 @@ TJ_API void tj_perror(tj_ctx *c, FILE *f);
 TJ_API tj_tensor *tj_fail_at(const char *site, tj_status code, const char *op, const char *hint, const char *fmt, ...) TJ_PRINTF(5, 6);
 #define tj_fail(code, op, hint, ... /* fmt, ... */) tj_fail_at(TJ_SITE, code, op, hint, __VA_ARGS__)
 
+/* For a function of your own that gives an index to ops: a site with the text of `site`, to be passed as the first argument of
+ * tj_gather_at() and its like. When the index is out of range, which is found when the op runs, the error has this op, message and hint,
+ * not those of tj_gather(). A message that ends with a blank is followed by the size of the axis. The texts are copied; the result lives
+ * as long as the process. `site` itself: out of memory, or it is of tj_site_for(), so the outermost function names itself. */
+TJ_API const char *tj_site_for(const char *site, const char *op, const char *message, const char *hint);
+
 /* ---- lists, shapes, option structs --------------------------------------------------------------- */
 
 /* A list of sizes or axes ends in TJ_END_DIM, a list of tensors in TJ_END; a NULL in a list of tensors is an error. The
@@ -345,7 +351,8 @@ TJ_API tj_dtype tj_dtype_of(const tj_tensor *t);
 TJ_API bool tj_is_poison(const tj_tensor *t);
 
 /* Values. In a body each of these is a boundary: all pending ops run first. */
-/* row-major, valid until the scope pops or the cell's next commit; 16 zero bytes on error: see tj_is_poison() */
+/* row-major, valid until the scope pops or the cell's next commit. On error 16 zero bytes, whatever the shape: look at tj_is_poison() or
+ * tj_check() before you read more */
 TJ_API const void *tj_data_at(const char *site, tj_tensor *t);
 TJ_API double tj_item_at(const char *site, tj_tensor *t);      /* of a 0-d or one-element tensor; NaN on error */
 TJ_API int64_t tj_item_i_at(const char *site, tj_tensor *t);
@@ -564,8 +571,8 @@ typedef struct tj_compile_opts {
 	tj_dynamic dynamic;
 	const char *shapes;    /* the sizes of the arguments, in order: "x: f32[B,S,256], m: bool[B,1,S,S]; B in 1..512; S%16==0". Equal names
 	                        * are equal sizes. A named size is an argument of the code from the start. `_`: any size, or any argument;
-	                        * `w: static`: each of its shapes is a signature of its own. A call that does not fit fails and says where. NULL:
-	                        * none */
+	                        * `w: static`: each of its shapes is a signature of its own. A call that does not fit fails and says where.
+	                        * Arguments behind the last one that it names are as with `_`. NULL: none */
 	int max_entries;       /* the most argument signatures kept, and unless .dynamic is OFF 16 times as many sizes; 0: as many as .max_bytes
 	                        * holds */
 	void (*on_recompile)(void *self, const tj_reason *why);
@@ -1792,13 +1799,13 @@ TJ_API tj_tensor *tj_linear_recurrence_at(const char *site, tj_tensor *a, tj_ten
 #define tj_linear_recurrence(a, b, axis) tj_linear_recurrence_at(TJ_SITE, a, b, axis)
 /* tj_linear_recurrence([0., 2., 2.], [1., 1., 1.], 0) = [1., 3., 7.] */
 
-/* sorts along an axis; indices says where each element was. Returns the values; NULL for indices if not wanted */
+/* sorts along an axis, stable; indices says where each element was. Returns the values; NULL for indices if not wanted */
 TJ_API tj_tensor *tj_sort(tj_tensor *x, int axis, bool descending, tj_tensor **indices);
 TJ_API tj_tensor *tj_sort_at(const char *site, tj_tensor *x, int axis, bool descending, tj_tensor **indices);
 #define tj_sort(x, axis, descending, indices) tj_sort_at(TJ_SITE, x, axis, descending, indices)
 /* tj_sort([3, 1, 2], 0, false, &indices) = [1, 2, 3], [1, 2, 0] */
 
-/* the indices of sort */
+/* the indices of sort, stable */
 TJ_API tj_tensor *tj_argsort(tj_tensor *x, int axis, bool descending);
 TJ_API tj_tensor *tj_argsort_at(const char *site, tj_tensor *x, int axis, bool descending);
 #define tj_argsort(x, axis, descending) tj_argsort_at(TJ_SITE, x, axis, descending) /* tj_argsort([3, 1, 2], 0, false) = [1, 2, 0] */
@@ -2624,7 +2631,8 @@ TJ_API tj_tensor *tj_local_response_norm_at(const char *site, tj_tensor *x, int6
  * at any size. f16 and bf16 scores are rounded to their dtype. */
 typedef struct tj_attention_opts {
 	size_t size;
-	tj_tensor *mask;       /* bool: which take part; a float: is added to the scores. It broadcasts to [...,H,L,S]. NULL: none */
+	tj_tensor *mask;       /* bool: true takes part, the opposite of .padding below; a float: is added to the scores. It broadcasts to
+	                        * [...,H,L,S]. NULL: none */
 	bool causal;           /* row i of q takes part with keys 0 to i + causal_offset; both masks hold if there are two */
 	int64_t causal_offset; /* as many keys come before the first row of q: S - L when these rows are the last ones */
 	double scale;          /* 0: 1 / sqrt(E) */
@@ -2648,7 +2656,8 @@ typedef struct tj_multi_head_opts {
 	size_t size;
 	tj_tensor *in_bias, *out_bias; /* [3 E], [E]; NULL: none */
 	tj_tensor *mask;               /* as in tj_attention_opts, for scores [N,heads,L,S] */
-	tj_tensor *padding;            /* bool [N,S] or [S], true: this key is padding, and takes no part, as PyTorch's key_padding_mask */
+	tj_tensor *padding;            /* bool [N,S] or [S], true: this key is padding, and takes no part, as PyTorch's key_padding_mask; in .mask
+	                                * true takes part */
 	bool causal;                   /* row i of q takes part with keys 0 to i */
 	double dropout;                /* of the weights, for a training alone */
 	tj_tensor *bias_k, *bias_v;    /* [E]: one more key and its value, the same for all, which every row sees; NULL: none */

@@ -432,10 +432,12 @@ static ir_ref rms_norm(made *m, ir_ref x, const ir_ref *rest)
 static ir_ref cross_entropy(const made *m, ir_ref x, ir_ref target)
 {
 	if (x == IR_NONE || target == IR_NONE) return IR_NONE;
+	const char *site = tj_site_for(m->site, "cross_entropy", "an element of the target is no class; the number of classes is ",
+	                               "classes count from 0; .ignore of tj_cross_entropy_loss() leaves out the targets of a number such as -100");
 	int64_t n = ir_dims(m->g, ir_at(m->g, x))[0];
 	ir_ref column = ir_reshape(m->g, target, 2, (int64_t[]){ n, 1 }, m->site);
 	ir_ref picked = ir_emit(m->g, IR_gather, 2, (ir_ref[]){ log_softmax(m, x, 2), column }, 1,
-	                        (int64_t[]){ 1 }, m->site);
+	                        (int64_t[]){ 1 }, site);
 	return op1(m, IR_neg, mean_over(m, ir_reshape(m->g, picked, 1, &n, m->site), 1, false));
 }
 

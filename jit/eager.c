@@ -6,6 +6,7 @@
 #include "jit/handle.h"
 #include "jit/outside.h"
 #include "runtime/bytes.h"
+#include "runtime/site.h"
 
 enum { COMPILE_AT = 3, SWEEP_AT = 2048 };
 
@@ -353,7 +354,10 @@ static void run(tj_ctx *c, const asked *q, const taken *u, const args *a, tj_ten
 		                                  : jit_run_on_devices(u->exec, &r, (uint32_t)q->nsrc, a->buf, b);
 	if (st != TJ_OK || (u->audit && !nothing_to_do(u->exec) && !audited(c, q, u, a, b, &err))) {
 		for (int i = 0; i < u->exec->nout; i++) rt_buffer_unref(b[i], c->rt.allocator);
-		if (!err.late) err.site = NULL; /* all sites share the kernels */
+		if (!err.late) { /* all sites share the kernels */
+			err.site = NULL;
+			if (err.code == TJ_ERR_INDEX) rt_site_tell(&err, q->site);
+		}
 		jit_report(c, q->site, &err);
 		return;
 	}
@@ -369,7 +373,10 @@ static void each(tj_ctx *c, const asked *q, tj_tensor **out)
 	rt_arena mem = { 0 };
 	args a = { 0 };
 	taken u;
-	if (!find(c, q, &u, &err)) {
+	asked plain;
+	const bool named = ir_ops[q->op].flags & IR_FAULT && rt_site_find(q->site);
+	if (named) plain = *q, plain.site = "?"; /* another site with these kernels has another error */
+	if (!find(c, named ? &plain : q, &u, &err)) {
 		err.site = NULL;
 		jit_report(c, q->site, &err);
 		return;

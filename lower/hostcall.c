@@ -3,6 +3,7 @@
  * it needs of its node into the plan. */
 #include "lower/library.h"
 #include "runtime/bytes.h"
+#include "runtime/site.h"
 
 bool lo_takes_row_major(const lo_low *L, ir_ref r, int k, const lo_access *a)
 {
@@ -84,7 +85,7 @@ static tj_status call_copy(const void *self, void *const *buf, rt_run *r)
 
 static const char *keep(rt_plan *p, const char *s)
 {
-	return s ? rt_arena_strdup(&p->mem, s) : NULL;
+	return !s || rt_site_find(s) ? s : rt_arena_strdup(&p->mem, s);
 }
 
 static lo_call *new_env(lo_low *L, rt_plan *p, ir_ref r, int nsrc)

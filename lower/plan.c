@@ -4,6 +4,7 @@
  * requires lo_layout; the plan does not point into the graph: everything is copied into its memory */
 #include "lower/library.h"
 #include "runtime/bytes.h"
+#include "runtime/site.h"
 
 /* Copies a constant to its device, if that is not the CPU, by a pool made for this. */
 static bool upload(lo_low *L, rt_plan *p, uint32_t i)
@@ -114,7 +115,7 @@ static bool put_copy(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 /* ---- kernels ---- */
 static const char *keep(rt_plan *p, const char *s)
 {
-	return s ? rt_arena_strdup(&p->mem, s) : NULL;
+	return !s || rt_site_find(s) ? s : rt_arena_strdup(&p->mem, s);
 }
 
 static bool put_faults(rt_plan *p, const lo_built *b, rt_step *t)

@@ -145,18 +145,6 @@ tj_status rt_fail(rt_err *e, tj_status code, const char *op, const char *fmt, ..
 	return code;
 }
 
-tj_status rt_fault_fail(const rt_fault *f, rt_err *err)
-{
-	tj_status s = f->code == TJ_ERR_INDEX
-	                      ? rt_fail(err, f->code, f->op, "an index is out of range for an axis of size %lld", (long long)f->size)
-	                      : rt_fail(err, f->code, f->op, "%s", tj_strerror(f->code));
-	if (err && err->code == s && s == TJ_ERR_INDEX)
-		rt_hint(err, "indices count from 0; tj.h marks by * the functions that take negative ones; tj_clamp() limits an index");
-	if (err && err->code == s && s == TJ_ERR_DIV) rt_hint(err, "in a function compiled with .int_div_zero = TJ_ZERO the result is 0");
-	if (err && !err->site) err->site = f->site;
-	return s;
-}
-
 void rt_hint(rt_err *e, const char *fmt, ...)
 {
 	if (!e || e->hint[0]) return;

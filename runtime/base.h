@@ -142,6 +142,7 @@ typedef struct rt_err {
 	const char *site; /* literal, or NULL */
 	char message[512];
 	char hint[256];
+	int64_t size;            /* TJ_ERR_INDEX found by a run: size of the axis; rt_fault_fail() sets it */
 	bool late;               /* found by earlier work on another device, at its own site */
 } rt_err;
 /* Sets e to "no error". Cheaper than = { 0 }, which also clears the texts. */
@@ -161,6 +162,7 @@ typedef struct rt_fault {
 	tj_status code;
 	int64_t size;     /* TJ_ERR_INDEX: size of the axis */
 } rt_fault;
+/* site.c: a site made by tj_site_for() gives the error its op, message and hint. */
 tj_status rt_fault_fail(const rt_fault *f, rt_err *err);
 
 #endif

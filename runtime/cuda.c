@@ -5,6 +5,7 @@
  * for one, at the end of what the queue then has, which comes no earlier. */
 #include "runtime/cudriver.h"
 #include "runtime/fork.h"
+#include "runtime/site.h"
 
 #include <time.h>
 
@@ -329,8 +330,10 @@ static void keep_fault(rt_queue *q)
 	const uint64_t word = atomic_load(q->word);
 	rt_fault f;
 	if (!word || q->found.word == word || !find_fault(q, word, &f)) return;
-	snprintf(q->found.site, sizeof q->found.site, "%s", f.site ? f.site : "");
-	if (f.site) f.site = q->found.site;
+	if (f.site && !rt_site_find(f.site)) {
+		snprintf(q->found.site, sizeof q->found.site, "%s", f.site);
+		f.site = q->found.site;
+	}
 	q->found.word = word;
 	q->found.fault = f;
 }

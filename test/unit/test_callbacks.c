@@ -415,6 +415,7 @@ static void try_what_is_allowed(const probe *p)
 	ALLOWED(tj_find_device, tj_find_device("cpu") == TJ_CPU);
 	ALLOWED(tj_device_name, tj_device_name(TJ_CPU) != NULL);
 	ALLOWED(tj_strerror, tj_strerror(TJ_OK) != NULL);
+	ALLOWED(tj_site_for, tj_site_for("a.c:1", "op", "wrong", NULL) != NULL);
 	ALLOWED(tj_version, tj_version() != NULL);
 	ALLOWED(tj_version_number, tj_version_number() > 0);
 	ALLOWED(tj_libraries, tj_libraries()[0].name != NULL);

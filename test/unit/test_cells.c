@@ -60,6 +60,16 @@ static void bags(void **state)
 		layer_near(tj_embedding_bag(tj_cast(flat, TJ_I32), table, &both), 12, known[mode].offsets_pads, 1e-12, "bag with both");
 		for (int i = 0; i < 3; i++) assert_true(((const double *)tj_data(tj_embedding_bag(tj_zeros(TJ_I64, TJ_SHAPE(1, 0)), table, &o)))[i] == 0);
 	}
+	static const int64_t wrong[][3] = { { 0, 2, 1 }, { 1, 2, 3 }, { -1, 0, 1 }, { 0, 1, 7 } };
+	for (int k = 0; k < 4; k++) {
+		tj_bag_opts o = { .offsets = tj_from_data(c, TJ_I64, TJ_SHAPE(3), wrong[k]) };
+		for (int mode = 0; mode < 3; mode++) {
+			o.mode = (tj_bag_mode)mode;
+			tj_item(tj_sum(tj_embedding_bag(flat, table, &o), TJ_ALL, false));
+			kit_error(c, TJ_ERR_INDEX, "the offsets do not ascend from 0");
+			assert_string_equal(tj_last_error(c)->op, "embedding_bag");
+		}
+	}
 	KNOWN(tj_embedding_bag(rows, table, TJ_OPTS(tj_bag_opts, .weights = x(1, TJ_SHAPE(2, 3)))), bag_weights);
 	KNOWN(tj_embedding_bag(flat, table, TJ_OPTS(tj_bag_opts, .weights = x(1, TJ_SHAPE(6)), .offsets = starts)), bag_offsets_weights);
 	kit_ok(c);

@@ -130,8 +130,9 @@ static void *forgets_tj_ctx_use(void *p)
 	tj_perror(k->c, f);
 	fclose(f);
 	k->first = tj_check(k->c); /* the context has no error: so it is the thread's */
-	snprintf(k->op, sizeof k->op, "%s", tj_last_error(k->c)->op);
-	snprintf(k->site, sizeof k->site, "%s", tj_last_error(k->c)->site);
+	const tj_error *e = tj_last_error(k->c);
+	snprintf(k->op, sizeof k->op, "%s", e ? e->op : "");
+	snprintf(k->site, sizeof k->site, "%s", e ? e->site : "");
 	k->second = tj_check(k->c);
 	return NULL;
 }

@@ -413,8 +413,10 @@ static void released_twice(void **s)
 	tj_release(x);
 	assert_int_equal(tj_check(c), TJ_ERR_DEAD);
 	tj_neg(x);
-	kit_error(c, TJ_ERR_DEAD, "");
+	kit_error(c, TJ_ERR_DEAD, "after tj_release()");
 	tj_release(p);
+	tj_neg(p);
+	kit_error(c, TJ_ERR_DEAD, "after tj_release()");
 	tj_release(p);
 	assert_int_equal(tj_check(c), TJ_ERR_DEAD);
 	still_works(c);
@@ -431,6 +433,115 @@ static void faults(void **s)
 	kit_error(c, TJ_ERR_DIV, "zero");
 	tj_index_select(F32(c, 1, 2), 0, tj_from_data(c, TJ_I64, TJ_SHAPE(1), far));
 	kit_error(c, TJ_ERR_INDEX, "range");
+	still_works(c);
+	tj_close(c);
+}
+
+/* ---- functions made of ops: an error of an index names the function that the user called ---- */
+static tj_tensor *pick_at(const char *site, tj_tensor *x, tj_tensor *label)
+{
+	return tj_gather_at(tj_site_for(site, "pick", "a label is wrong; their number is ", "labels count from 0"), x, 0, label);
+}
+static tj_tensor *pick_last_at(const char *site, tj_tensor *x, tj_tensor *label)
+{
+	return pick_at(tj_site_for(site, "pick_last", "no such label", NULL), x, label);
+}
+static void picks(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = pick_at(TJ_SITE, in[0], in[1]);
+	out[1] = pick_last_at(TJ_SITE, in[0], in[2]);
+}
+
+static void named(tj_ctx *c, const char *op, const char *message)
+{
+	kit_error(c, TJ_ERR_INDEX, message);
+	assert_string_equal(tj_last_error(c)->op, op);
+}
+
+static void sites_that_explain(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *x = F32(c, 1, 2, 3), *good = tj_zeros(TJ_I64, TJ_SHAPE(2)), *far = tj_full(TJ_I64, TJ_SHAPE(2), tj_i(3)), *out[2];
+	assert_string_equal(tj_site_for("a.c:1", "pick", "wrong", NULL), "a.c:1");
+	assert_ptr_equal(tj_site_for("a.c:1", "pick", "wrong", NULL), tj_site_for("a.c:1", "pick", "wrong", ""));
+	assert_null(tj_site_for(NULL, "pick", "wrong", NULL));
+	for (int turn = 0; turn < 8; turn++) { /* at first the evaluator, then kernels: those of tj_gather() */
+		tj_item(pick_at(TJ_SITE, x, far));
+		named(c, "pick", "a label is wrong; their number is 3");
+		assert_string_equal(tj_last_error(c)->hint, "labels count from 0");
+		tj_item(tj_gather(x, 0, far));
+		named(c, "gather", "an index is out of range for an axis of size 3");
+		tj_item(pick_last_at(TJ_SITE, x, far)); /* the outermost function names itself */
+		named(c, "pick_last", "no such label");
+	}
+	tj_fn *f = kit_fn(c, "picks", picks, NULL, 3, 2);
+	for (int turn = 0; turn < 3; turn++) {
+		assert_int_equal(tj_call(f, out, TJ_LIST(x, far, good)), TJ_ERR_INDEX);
+		named(c, "pick", "a label is wrong; their number is 3");
+		assert_int_equal(tj_call(f, out, TJ_LIST(x, good, far)), TJ_ERR_INDEX);
+		named(c, "pick_last", "no such label");
+		assert_int_equal(tj_call(f, out, TJ_LIST(x, good, good)), TJ_OK);
+	}
+	tj_tensor *logits = tj_ones(TJ_F32, TJ_SHAPE(2, 3)), *one = tj_full(TJ_I64, TJ_SHAPE(1), tj_i(9));
+	tj_tensor *table = tj_ones(TJ_F32, TJ_SHAPE(4, 2));
+	for (int turn = 0; turn < 8; turn++) {
+		tj_item(tj_cross_entropy_loss(logits, far, NULL));
+		named(c, "cross_entropy_loss", "no class; the number of classes is 3");
+		tj_item(tj_cross_entropy(logits, far));
+		named(c, "cross_entropy", "no class; the number of classes is 3");
+	}
+#define NAMED(call, op, message) (tj_item(tj_sum(call, TJ_ALL, false)), named(c, op, message))
+	NAMED(tj_bincount(one, NULL, 4, 4), "bincount", "the length of the result is 4");
+	NAMED(tj_index_put(table, TJ_ALL, TJ_LIST(one), tj_f(1), false), "index_put", "an axis of size 4");
+	NAMED(tj_index(table, TJ_ALL, TJ_LIST(one, one)), "index", "for its axis");
+	NAMED(tj_take(table, one), "take", "an axis of size 8");
+	NAMED(tj_put(table, one, tj_ones(TJ_F32, TJ_SHAPE(1)), false), "put", "an axis of size 8");
+	NAMED(tj_index_fill(table, 0, one, tj_f(1)), "index_fill", "an axis of size 4");
+	NAMED(tj_index_add(table, 0, one, tj_ones(TJ_F32, TJ_SHAPE(1, 2))), "index_add", "an axis of size 4");
+	NAMED(tj_masked_scatter(table, tj_full(TJ_BOOL, TJ_SHAPE(4, 2), tj_i(1)), x), "masked_scatter", "whose number is 3");
+	NAMED(tj_cov(tj_ones(TJ_F32, TJ_SHAPE(2, 2)), 1, NULL, F32(c, 1, -1)), "cov", "a weight is below 0");
+	tj_unravel_index(one, TJ_SHAPE(2, 3), out);
+	NAMED(out[0], "unravel_index", "outside of the shape");
+	still_works(c);
+	tj_close(c);
+}
+
+/* ---- the chain of lines: control flow outside of functions has one line ---- */
+static void wider(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_unsqueeze(in[0], 0);
+}
+static void wrong_inside(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_item(in[0]) > 0 ? in[0] : tj_neg(in[0]);
+}
+static void small_yet(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_lt(tj_sum(in[0], TJ_ALL, false), tj_f(10));
+}
+
+static int lines_of_error(tj_ctx *c)
+{
+	int n = 1;
+	assert_int_not_equal(tj_check(c), TJ_OK);
+	for (const char *s = tj_last_error(c)->site; (s = strstr(s, " < ")); s += 3) n++;
+	return n;
+}
+
+static void lines_of_callbacks(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *out[1];
+	tj_while(out, small_yet, wider, TJ_LIST(F32(c, 1)), NULL, NULL);
+	assert_int_equal(lines_of_error(c), 1);
+	tj_while(out, small_yet, wrong_inside, TJ_LIST(F32(c, 1)), NULL, NULL);
+	assert_int_equal(lines_of_error(c), 2);
 	still_works(c);
 	tj_close(c);
 }
@@ -606,6 +717,8 @@ int main(void)
 		cmocka_unit_test(cells),
 		cmocka_unit_test(released_twice),
 		cmocka_unit_test(faults),
+		cmocka_unit_test(sites_that_explain),
+		cmocka_unit_test(lines_of_callbacks),
 		cmocka_unit_test(endless_recursion),
 		cmocka_unit_test(no_context),
 		cmocka_unit_test(odd_environment),

@@ -395,7 +395,7 @@ static void operands_are_told(void **s)
 	} list[] = {
 		{ behind_the_last, TJ_ERR_ARG, "operand 1 is TJ_END, the end of a list", "if the body reads in[1]: .nin of f is 1; raise it" },
 		{ by_a_number, TJ_ERR_DTYPE, "tensor 0 of those asked for is a number", "only tensors of floats" },
-		{ before_the_first, TJ_ERR_INDEX, "out of range for an axis of size 3", "tj.h marks by * the functions that take negative ones" },
+		{ before_the_first, TJ_ERR_INDEX, "out of range for an axis of size 3", "an index counts from 0, or from -1 at the end" },
 		{ large_number, TJ_ERR_LIMIT, "4503599627370496 is beyond 2^51", "make it a tensor with tj_from_data()" },
 		{ column_of_losses, TJ_ERR_SHAPE, "have different shapes: f32[3] and f32[3,1]", "tj_reshape()" },
 		{ wide_weight, TJ_ERR_SHAPE, "for 4 inputs: x is f32[3], the weight f32[2,4]", "[outputs, inputs]" },

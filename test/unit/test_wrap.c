@@ -179,6 +179,7 @@ static void mistakes(void **s)
 	kit_error(c, TJ_ERR_ARG, "too far");
 	assert_int_equal(given_back, 0);
 	assert_true(tj_is_poison(tj_wrap(NULL, TJ_F32, TJ_SHAPE(2), NULL, bytes, count, &given_back)));
+	assert_int_equal(tj_check(NULL), TJ_ERR_STATE);
 	tj_close(c);
 	assert_int_equal(given_back, 0);
 }

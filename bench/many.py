@@ -4,7 +4,7 @@
 
     python3 bench/many.py [--sizes 100000] [--jax 300] [--torch 3000]
 
-Each peer calls one function with distinct sizes of four axes: the first call of each, then all once more; microseconds a call, and the
+Each peer calls one function with distinct pairs of lengths: the first call of each, then all once more; microseconds a call, and the
 memory that the process gained. --jax and --torch: only so many of these sizes, spread over all, since JAX compiles each.
 THREADS=1 gives each peer one thread."""
 import argparse, os, resource, time
@@ -13,20 +13,18 @@ THREADS = os.environ.get("THREADS", "2")
 
 
 def shapes(total, n):
-    side = int(total ** 0.25 + 0.9999)
-    every = max(1, side ** 4 // n)
-    for i in range(0, side ** 4, every):
-        yield 1 + i // side ** 3, 1 + i // side ** 2 % side, 1 + i // side % side, 1 + i % side
+    side = int(total ** 0.5 + 0.9999)
+    for i in range(0, side * side, max(1, side * side // n)): yield 1 + i // side, 1 + i % side
 
 
 def measure(name, f, make, sizes):
-    made = [make(s) for s in sizes]
-    f(make((2, 3, 4, 5)))  # what is loaded once
+    made = [(make(a), make(b)) for a, b in sizes]
+    f(make(5), make(7))  # what is loaded once
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     us = []
     for _ in range(2):
         start = time.perf_counter()
-        for x in made: f(x)
+        for x, y in made: f(x, y)
         us.append((time.perf_counter() - start) * 1e6 / len(made))
     kib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / len(made)
     print(f"many_{name:<14} {len(made)} of the sizes: {us[0]:9.1f} us the first call of each, {us[1]:7.2f} later; {kib:.1f} KiB each",
@@ -36,15 +34,15 @@ def measure(name, f, make, sizes):
 def jax_peer(sizes):
     os.environ["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={'false' if THREADS == '1' else 'true'} intra_op_parallelism_threads={THREADS}"
     import jax, jax.numpy as jnp, numpy as np
-    f = jax.jit(lambda x: (jax.nn.softmax(x, -1) * (x + 1)).sum(-1))
-    measure("jax", lambda x: f(x).block_until_ready(), lambda s: jnp.asarray(np.ones(s, np.float32)), sizes)
+    f = jax.jit(lambda x, y: (jax.nn.softmax(x) * (x + 1)).sum() + y.sum())
+    measure("jax", lambda x, y: f(x, y).block_until_ready(), lambda s: jnp.asarray(np.ones(s, np.float32)), sizes)
 
 
 def torch_peer(sizes, dynamic):
     import torch
     torch.set_num_threads(int(THREADS))
     torch._dynamo.config.recompile_limit = 64
-    f = torch.compile(lambda x: (torch.softmax(x, -1) * (x + 1)).sum(-1), dynamic=dynamic)
+    f = torch.compile(lambda x, y: (torch.softmax(x, -1) * (x + 1)).sum() + y.sum(), dynamic=dynamic)
     with torch.no_grad(): measure("torch_dynamic", f, lambda s: torch.ones(s), sizes)
 
 

@@ -263,14 +263,17 @@ static tj_status end(tj_ctx *c, tj_status s)
 	return s;
 }
 
-/* The events of a form in place of the body. False: the call ends as if it had not begun, and the body must run. */
+/* The events of a form in place of the body. False: the call ends as if it had not begun, and the body must run: the path does not go on,
+ * or an op fails at these sizes, which the body may handle. */
 static bool replayed(jit_act *a, const jit_hit *form, tj_tensor **made, tj_tensor **args)
 {
 	tj_ctx *c = a->ctx;
-	if (jit_replay(a, form, made, args)) {
+	const bool clean = c->rt.err.code == TJ_OK;
+	if (jit_replay(a, form, made, args) && !a->failed) {
 		JIT_COUNT(a->fn, replayed);
 		return true;
 	}
+	if (clean) rt_no_err(&c->rt.err);
 	c->rt.ordinal = a->ordinal;
 	jit_act_end(c);
 	return false;

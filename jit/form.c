@@ -190,14 +190,14 @@ bool jit_replay(jit_act *a, const jit_hit *form, tj_tensor **out, tj_tensor *con
 	replay r = { .a = a, .args = args, .nexpr = room, .expr = rt_arena_alloc(&a->mem, room * sizeof *r.expr) };
 	for (const jit_path *p = form->path; p && r.expr; ) {
 		if (r.n == JIT_MAX_LEVELS || p->expr0 + p->nexpr > room || !ask(&r, p)) return false;
-		if (a->failed) return true; /* told */
+		if (a->failed) return false;
 		if (!p->branches) {
 			for (uint32_t i = 0; i < p->nout; i++)
 				out[i] = p->out[i].kind == JIT_FROM_NUMBER ? number(&r, &p->out_num[i]) : tensor(&r, &p->out[i]);
 			return true;
 		}
 		p = p->way[tj_truth_at(p->site, operand(&r, p, p->boundary->src[0]))];
-		if (a->failed || a->broken) return true;
+		if (a->failed || a->broken) return false;
 	}
 	return false;
 }

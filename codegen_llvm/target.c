@@ -4,6 +4,7 @@
 
 #include <llvm-c/Core.h>
 #include <llvm-c/IRReader.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@ typedef struct cg_thread { cg_target at[3]; } cg_thread; /* 128, 256, 512 bits *
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool ready;
+static bool fast; /* TJ_CODEGEN=fast */
 
 /* ---- the CPU ---- */
 const char *cg_missing(void)
@@ -33,6 +35,14 @@ const char *cg_missing(void)
 #else
 	return "no x86-64";
 #endif
+}
+
+/* For TJ_CODEGEN=fast. The instruction selector that LLVM 19 has for its lowest level makes of the load of a float that a select takes an operand of 16 bytes,
+ * and so reads beyond a buffer. The usual selector does not. */
+static void avoid_fast_selector(void)
+{
+	static const char *const options[] = { "tjit", "-fast-isel=false" };
+	LLVMParseCommandLineOptions((int)RT_COUNT(options), options, NULL);
 }
 
 /* ---- a thread's machines ---- */
@@ -52,14 +62,9 @@ static void start(void)
 	LLVMInitializeX86Target();
 	LLVMInitializeX86TargetMC();
 	LLVMInitializeX86AsmPrinter();
+	const char *codegen = getenv("TJ_CODEGEN");
+	if ((fast = codegen && !strcmp(codegen, "fast"))) avoid_fast_selector();
 	ready = pthread_key_create(&key, drop_thread) == 0;
-}
-
-/* TJ_CODEGEN=fast */
-static LLVMCodeGenOptLevel level(void)
-{
-	const char *s = getenv("TJ_CODEGEN");
-	return s && !strcmp(s, "fast") ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault;
 }
 
 static LLVMTargetMachineRef make_machine(int bits, rt_err *err)
@@ -75,7 +80,8 @@ static LLVMTargetMachineRef make_machine(int bits, rt_err *err)
 		rt_fail(err, TJ_ERR_COMPILE, "codegen", "%s", message);
 	else if (features.oom) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	else
-		m = LLVMCreateTargetMachine(target, triple, cpu, rt_str(&features), level(), LLVMRelocPIC, LLVMCodeModelSmall);
+		m = LLVMCreateTargetMachine(target, triple, cpu, rt_str(&features),
+		                            fast ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
 	LLVMDisposeMessage(message);
 	LLVMDisposeMessage(cpu);
 	LLVMDisposeMessage(host);

@@ -311,7 +311,9 @@ static void forget(jit_memo *s, jit_entry *e)
 enum { SWEPT = 4, HITS = 1024, HITS_AN_ENTRY = 4 };
 static void sweep(jit_memo *s)
 {
-	const uint32_t most = HITS + HITS_AN_ENTRY * __atomic_load_n(&s->fn->entry.n, __ATOMIC_RELAXED);
+	rt_lock(&s->fn->table_lock);
+	const uint32_t most = HITS + HITS_AN_ENTRY * s->fn->entry.n;
+	rt_unlock(&s->fn->table_lock);
 	for (int i = 0; i < SWEPT && s->known.n; i++) {
 		if (s->broom >= s->known.n) s->broom = 0;
 		jit_hit *h = s->known.v[s->broom];

@@ -68,7 +68,7 @@ trap 'rm -rf "$dir"' EXIT
 TEST_OBJECTS=$PWD/$B/test/objects
 mkdir -p "$TEST_OBJECTS"
 export TEST_OBJECTS
-if [ "$1" != a ]; then # most of the time goes into code generation: a third of it will do
+if [ "$1" != a ]; then # most of the time goes into code generation: half of it will do
 	export TJ_CODEGEN=fast TEST_SAMPLE=1
 fi
 DONE=

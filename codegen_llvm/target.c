@@ -37,8 +37,8 @@ const char *cg_missing(void)
 #endif
 }
 
-/* For TJ_CODEGEN=fast. The instruction selector that LLVM 19 has for its lowest level makes of the load of a float that a select takes an operand of 16 bytes,
- * and so reads beyond a buffer. The usual selector does not. */
+/* For TJ_CODEGEN=fast. Of the load of a float that a select takes, the instruction selector that LLVM 19 has for its lowest level makes an
+ * operand of 16 bytes, which reads beyond a buffer. The usual selector does not. */
 static void avoid_fast_selector(void)
 {
 	static const char *const options[] = { "tjit", "-fast-isel=false" };

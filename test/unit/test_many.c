@@ -106,7 +106,7 @@ static void bytes(void **state)
 			fail_msg("%llu evictions, %llu sizes, %llu bytes", (unsigned long long)st.evictions, (unsigned long long)st.sizes,
 			         (unsigned long long)st.bytes);
 		const uint64_t each = st.bytes / st.sizes;
-		if (!strcmp(kit_backend, "llvm") && (each < 1024 || each > 8192)) fail_msg("%llu bytes a size", (unsigned long long)each);
+		if (!strcmp(kit_backend, "llvm") && (each < 2048 || each > 8192)) fail_msg("%llu bytes a size", (unsigned long long)each);
 		tj_close(c);
 	}
 }

@@ -263,8 +263,8 @@ static tj_status end(tj_ctx *c, tj_status s)
 	return s;
 }
 
-/* The events of a form in place of the body. False: the call ends as if it had not begun, and the body must run: the path does not go on,
- * or an op fails at these sizes, which the body may handle. */
+/* The events of a form in place of the body. False: an op fails at these sizes. The body must run, which may handle that; nothing of this
+ * try is left. */
 static bool replayed(jit_act *a, const jit_hit *form, tj_tensor **made, tj_tensor **args)
 {
 	tj_ctx *c = a->ctx;
@@ -275,7 +275,12 @@ static bool replayed(jit_act *a, const jit_hit *form, tj_tensor **made, tj_tenso
 	}
 	if (clean) rt_no_err(&c->rt.err);
 	c->rt.ordinal = a->ordinal;
+	const uint32_t ntaken = c->taken.n; /* the key was made of what they hold: the body must see the same */
+	c->taken.n = 0;
+	a->entry = NULL; /* it stays for the body, */
+	a->memo = NULL;  /* and the call goes on */
 	jit_act_end(c);
+	c->taken.n = ntaken;
 	return false;
 }
 
@@ -396,6 +401,7 @@ static tj_status call_nested(jit_act *a, const char *site, tj_fn *f, tj_tensor *
 	a->scalars = outer;
 	a->depth--;
 	if (s != TJ_OK) {
+		a->asked = true; /* whether it fails may depend on a size */
 		a->failed = failed || a->broken; /* the caller gets the status, and may go on */
 		restore_versions(a, was, nassigned);
 	}
@@ -432,7 +438,7 @@ static tj_status call_hit(tj_ctx *c, jit_memo *memo, jit_hit *hit, const char *s
 	tj_status s;
 	if (hit->path && !atomic_load_explicit(&memo->fn->follow, memory_order_relaxed) && !due(c, memo) &&
 	    jit_direct(c, memo, hit, site, in, scalars, out, &s)) return s;
-	return call_top(c, memo, site, out, in, scalars, hit, jit_has_form(memo, hit) ? memo->form : NULL);
+	return call_top(c, memo, site, out, in, scalars, hit, jit_has_form(memo, hit) && !due(c, memo) ? memo->form : NULL);
 }
 
 static tj_status check_scalars(tj_ctx *c, const char *site, const tj_fn *f, const tj_scalar *p)

@@ -352,7 +352,8 @@ tj_status tj_check(tj_ctx *c)
 	if (mine && !jit_active(c) && !c->busy && c->rt.err.code == TJ_OK && RT_UNLIKELY(rt_pool_failed(c->rt.pool)))
 		report_late(c); /* jit_active() reports a body that was left without returning */
 	if (RT_UNLIKELY(atomic_load_explicit(&c->rt.refused, memory_order_relaxed))) return rt_ctx_take_refused(&c->rt);
-	if (!mine || RT_LIKELY(c->rt.err.code == TJ_OK)) return jit_take_missed(c);
+	if (!mine) return jit_take_missed(NULL); /* another thread is in it */
+	if (RT_LIKELY(c->rt.err.code == TJ_OK)) return jit_take_missed(c);
 	c->rt.last = c->rt.err;
 	memcpy(c->rt.last_site, c->rt.site, sizeof c->rt.site);
 	c->rt.err = (rt_err){ 0 };

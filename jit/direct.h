@@ -92,6 +92,7 @@ bool jit_direct(tj_ctx *c, jit_memo *s, jit_hit *h, const char *site, tj_list in
 /* form.c */
 void jit_form_learned(jit_act *a); /* after a path was learned */
 bool jit_has_form(const jit_memo *s, const jit_hit *h); /* the call may be replayed */
+bool jit_same_form(const jit_hit *x, const jit_hit *y); /* the path of either can stand for both */
 /* Asks for the events of a path at the sizes of the running call, in place of its body, and sets out. false: the body must run. */
 bool jit_replay(jit_act *a, const jit_hit *form, tj_tensor **out, tj_tensor *const *args);
 

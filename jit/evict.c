@@ -14,18 +14,18 @@
 enum { GHOSTS = 1024, GHOSTS_AN_ENTRY = 4, CYCLES = 64 / 8, NO_GUEST = 16, LOOKS = 64 };
 
 /* ---- bytes ---- */
-void jit_charge(jit_entry *e, size_t bytes)
+void jit_charge(jit_entry *e, ptrdiff_t bytes)
 {
 	tj_fn *f = e->fn;
 	rt_lock(&f->table_lock);
-	e->bytes += bytes;
-	if (!atomic_load(&e->dead)) f->keep.bytes += bytes;
+	e->bytes += (size_t)bytes;
+	if (!atomic_load(&e->dead)) f->keep.bytes += (size_t)bytes;
 	rt_unlock(&f->table_lock);
 }
 
 bool jit_full(const tj_fn *f)
 {
-	const uint32_t most = (uint32_t)f->opts.max_entries * JIT_SIZES;
+	const uint64_t most = (uint64_t)f->opts.max_entries * JIT_MOST_SIZES;
 	return f->entry.n && (f->keep.bytes >= f->opts.max_bytes || (most && f->family && f->entry.n >= most));
 }
 

@@ -10,7 +10,7 @@
 typedef struct jit_act jit_act;
 typedef struct jit_bound jit_bound;
 
-enum { JIT_SIZES = 16 }; /* times .max_entries: the most sizes, if that is given */
+enum { JIT_MOST_SIZES = 16 }; /* times .max_entries: the most sizes, if that is given */
 /* All signatures that differ only in sizes. Each has its own jit_entry and trace; they share code. */
 typedef struct jit_general {
 	atomic_int refs;         /* held by the function and by each entry */
@@ -133,7 +133,7 @@ void jit_general_unref(jit_general *g);
 unsigned long long jit_entry_hits(const jit_entry *e); /* of all contexts. Under table_lock */
 
 /* evict.c. Under table_lock, but jit_charge() */
-void jit_charge(jit_entry *e, size_t bytes);          /* the entry holds so much more */
+void jit_charge(jit_entry *e, ptrdiff_t bytes);       /* the entry holds so much more, or less */
 bool jit_full(const tj_fn *f);                        /* a trace must go before a size is added */
 jit_entry *jit_choose_victim(tj_fn *f);               /* which; NULL: there is none */
 void jit_take_out(jit_entry *e);                      /* drops it; the reference of the table, too */

@@ -162,17 +162,20 @@ int tj_rank(const tj_tensor *t)
 	return is_tensor(t) ? t->rank : -1;
 }
 
-/* A body that knows no size of its arguments asks for the same ops at each (form.c). A retained tensor has one size. */
-static void note_asked(const tj_tensor *t)
+/* A body that knows no size asks for the same ops at each (form.c). */
+static void note_asked(void)
 {
-	tj_ctx *c = jit_thread_ctx;
-	if (c && c->active && !(t->flags & RT_HEAP)) c->act.asked = true;
+	for (uint32_t i = 0; jit_me && i < jit_me->depth && i < JIT_INSIDE; i++) {
+		tj_ctx *c = (tj_ctx *)(uintptr_t)atomic_load_explicit(&jit_me->inside[i], memory_order_relaxed);
+		if (c && c->active) c->act.asked = true;
+	}
+	if (jit_me && jit_me->depth > JIT_INSIDE && jit_thread_ctx && jit_thread_ctx->active) jit_thread_ctx->act.asked = true;
 }
 
 int64_t tj_dim(const tj_tensor *t, int axis)
 {
 	if (!is_tensor(t)) return -1;
-	note_asked(t);
+	note_asked();
 	if (axis < 0) axis += t->rank;
 	return axis >= 0 && axis < t->rank ? t->layout->dim[axis] : -1;
 }
@@ -181,7 +184,7 @@ int64_t tj_numel(const tj_tensor *t)
 {
 	if (jit_is_number(t)) return 1;
 	if (!is_tensor(t)) return -1;
-	note_asked(t);
+	note_asked();
 	return t->layout->numel;
 }
 

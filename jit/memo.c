@@ -46,6 +46,7 @@ static void unlink_hit(jit_hit *h)
 static void free_hit(jit_hit *h)
 {
 	unlink_hit(h);
+	jit_charge(h->entry, -(ptrdiff_t)h->bytes);
 	jit_path_free(h->path);
 	jit_entry_unref(h->entry);
 	for (uint32_t i = 0; i < h->nlayout; i++) rt_layout_unref(h->layout[i]);
@@ -271,13 +272,13 @@ static uint32_t *make_key(const tj_ctx *c, rt_arena *mem, tj_fn *f, const gd_sig
 }
 
 /* ---- meeting a key ---- */
-/* A hit that can stand for the form in place of h: its path was compared with that when it was learned. */
+/* A hit that can stand for the form in place of h. */
 static jit_hit *another_form(const jit_memo *s, const jit_hit *h)
 {
 	enum { LOOKS = 64 };
 	for (uint32_t i = s->known.n, looks = 0; i-- > 0 && looks < LOOKS; looks++) {
 		jit_hit *x = s->known.v[i];
-		if (x != h && x->path && x->entry->general == h->entry->general && !atomic_load(&x->entry->dead)) return x;
+		if (x != h && !atomic_load(&x->entry->dead) && jit_same_form(x, h)) return x;
 	}
 	return NULL;
 }
@@ -285,9 +286,9 @@ static jit_hit *another_form(const jit_memo *s, const jit_hit *h)
 static void drop_hit(jit_hit *h)
 {
 	jit_memo *s = h->memo;
+	if (s->form == h) s->form = another_form(s, h); /* compares keys */
 	gd_remove(&s->table, h->key);
 	if (s->last == h) s->last = NULL;
-	if (s->form == h) s->form = another_form(s, h);
 	s->known.v[h->at] = s->known.v[--s->known.n];
 	s->known.v[h->at]->at = h->at;
 	free_hit(h);
@@ -340,7 +341,8 @@ static jit_hit *new_hit(tj_ctx *c, jit_memo *s, jit_entry *e, const uint32_t *wo
 	h->at = s->known.n;
 	s->known.v[s->known.n++] = h;
 	link_hit(h);
-	jit_charge(e, sizeof *h + 2 * n * sizeof *word);
+	h->bytes = sizeof *h + 2 * n * sizeof *word;
+	jit_charge(e, (ptrdiff_t)h->bytes);
 	return h;
 }
 

@@ -20,11 +20,13 @@ typedef struct jit_hit { /* a key that a context has met, and its entry */
 	const uint32_t *key;     /* in jit_memo.table */
 	atomic_ullong hits;      /* written by its context only */
 	struct jit_path *path;   /* DIRECT: runs instead of the body; NULL: not learned yet */
+	size_t bytes;            /* what the entry was charged for it and its path */
 	bool deep;               /* the call has too many segments for direct mode */
 	uint32_t nlayout;
 	const rt_layout *layout[]; /* of the state; references held */
 } jit_hit;
 
+enum { JIT_PROOFS = 3 };
 typedef struct jit_memo {
 	tj_fn *fn;               /* NULL: it was freed */
 	atomic_bool busy;        /* a call of fn runs in the context */
@@ -35,7 +37,8 @@ typedef struct jit_memo {
 	rt_vec(jit_hit *) known;
 	uint32_t broom;          /* index in known: where the search for hits of dropped entries goes on */
 	jit_hit *form;           /* whose path holds at other sizes (form.c); NULL: none is known */
-	uint8_t proofs;          /* number of sizes at which calls had that path */
+	uint64_t proof[JIT_PROOFS]; /* hashes of the sizes at which calls had that path */
+	uint8_t proofs;
 	uint32_t until_audit;
 #define X(what) atomic_ullong what;
 	JIT_MEMO_COUNTERS(X)

@@ -206,6 +206,8 @@ static jit_path *new_path(jit_act *a, const jit_done *d, uint32_t depth)
 	return p;
 }
 
+static size_t bytes_of(const jit_path *p) { return p ? p->mem.total + bytes_of(p->way[0]) + bytes_of(p->way[1]) : 0; }
+
 void jit_path_free(jit_path *p)
 {
 	if (!p) return;
@@ -359,6 +361,9 @@ static jit_path *learn_level(jit_act *a, uint32_t i, tj_tensor *const *res)
 static bool known(jit_act *a, const jit_path *p, const jit_done *d)
 {
 	if (p->boundary == d->boundary && p->plan != d->plan) {
+		const size_t bytes = bytes_of(a->hit->path);
+		jit_charge(a->entry, -(ptrdiff_t)bytes);
+		a->hit->bytes -= bytes;
 		jit_path_free(a->hit->path);
 		a->hit->path = NULL;
 		return false;
@@ -390,9 +395,9 @@ void jit_learn_end(jit_act *a, tj_tensor *const *res)
 		to = &p->way[d->bit];
 	}
 	if (!fresh) return;
-	size_t bytes = 0;
-	for (const jit_path *p = fresh; p; p = p->way[0] ? p->way[0] : p->way[1]) bytes += p->mem.total;
-	jit_charge(a->entry, bytes);
+	const size_t bytes = bytes_of(fresh);
+	jit_charge(a->entry, (ptrdiff_t)bytes);
+	a->hit->bytes += bytes;
 	*join = fresh;
 	jit_form_learned(a);
 }

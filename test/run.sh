@@ -73,17 +73,20 @@ if [ "$1" != a ]; then # most of the time goes into code generation: half of it 
 fi
 DONE=
 if [ -n "$done" ]; then
-	DONE=$B/test/passed-$(cat "$B/libtj.a" "$B/libtj-llvm.so" test/suite | cksum | tr ' ' -)
+	DONE=$B/test/passed-$(find "$B/libtj.a" "$B/libtj-llvm.so" test examples bench docs include ./*.md -type f | sort | xargs cat | cksum | tr ' ' -)
 	mkdir -p "$DONE"
-	cp "$DONE"/*.count "$dir/" 2>/dev/null
 fi
 export DONE
 test/suite.sh "$@" | grep -E "^[^ ]*($match)" |
-	while read -r name command; do [ -f "$dir/$name.count" ] || echo "$name $command"; done >"$dir/all"
+	while read -r name command; do
+		cp "$DONE/$name.count" "$dir/" 2>/dev/null || echo "$name $command"
+	done >"$dir/all"
 for n in $order; do grep "^$n " "$dir/all"; done >"$dir/ordered"
 [ -n "$order" ] || mv "$dir/all" "$dir/ordered"
 echo $(($(wc -l <"$dir/ordered") + $(ls "$dir" | grep -c '\.count$'))) >"$dir/total"
 tr '\n' '\0' <"$dir/ordered" | xargs -0 -n 1 -P 2 "$0" --one "$dir" "$limit" "$stop" 2>/dev/null
 set -- $(cat "$dir"/*.count | awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }')
+left=$(($(cat "$dir/total") - $(ls "$dir" | grep -c '\.count$')))
+[ $left -eq 0 ] || [ $stop -ne 0 ] || echo "$left programs did not run"
 echo "$1 passed, $2 failed, $3 skipped"
-[ "$2" -eq 0 ] && [ "$1" -gt 0 ]
+[ "$2" -eq 0 ] && [ "$1" -gt 0 ] && [ $left -eq 0 ]

@@ -609,7 +609,7 @@ typedef struct tj_compile_opts {
 	                                  * copied, but not the names. NULL: none */
 	/* Memory for the traces of all signatures and sizes, their plans and what direct mode keeps, in bytes; 0: 128 MiB. Code that sizes share
 	 * and packed weights are not counted. When it is full, a trace that was not used lately is dropped for each new one: it will be traced
-	 * again, but code for its sizes stays. tj_stats.bytes says how much is used: 2 to 4 KiB for a size of a function of a few ops. */
+	 * again, but code for its sizes stays. tj_stats.bytes says how much is used: 4 to 5 KiB for a size of a function of six ops. */
 	size_t max_bytes;
 } tj_compile_opts;
 

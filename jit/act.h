@@ -67,7 +67,7 @@ typedef struct jit_sized { /* a result of nonzero, masked_select or unique in th
 	uint64_t seg;            /* serial of the segment that ended with the op */
 } jit_sized;
 typedef struct jit_alias { /* a second handle of a tensor: as an operand it stands for the first one */
-	tj_tensor *h, *of;       /* of: has no alias entry of its own, and is alive as long as the entry is there */
+	tj_tensor *h, *of;       /* of: the first handle, never one that is itself an alias; it lives as long as this entry */
 } jit_alias;
 typedef struct jit_named { /* a value that the running call gave a name (hooks.c) */
 	const char *name;

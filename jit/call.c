@@ -468,6 +468,13 @@ static void free_args(tj_tensor **few, tj_tensor **args)
 	if (args != few) rt_free(args);
 }
 
+/* The call ends before its activation began. */
+static void turned_away(jit_memo *memo)
+{
+	JIT_TICK(memo, refused);
+	atomic_store_explicit(&memo->busy, false, memory_order_relaxed);
+}
+
 static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_tensor *few[FEW_ARGS + 1], **args;
@@ -482,10 +489,7 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	s = admit_args(c, site, f, in, few, &args);
 	if (s == TJ_OK && !(hit = jit_meet(c, memo, args, scalars, site))) s = error_of(c);
 	if (s == TJ_OK) s = call_hit(c, memo, hit, site, out, args, scalars);
-	else {
-		JIT_TICK(memo, refused);
-		atomic_store_explicit(&memo->busy, false, memory_order_relaxed);
-	}
+	else turned_away(memo);
 	free_args(few, args);
 	return s;
 }
@@ -501,8 +505,7 @@ bool jit_call_open(tj_ctx *c, const char *site, tj_fn *f)
 	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
 	atomic_store_explicit(&memo->busy, true, memory_order_relaxed);
 	if (!(hit = jit_same_as_last(c, memo, none, NULL)) && !(hit = jit_meet(c, memo, none, NULL, site))) {
-		JIT_TICK(memo, refused);
-		atomic_store_explicit(&memo->busy, false, memory_order_relaxed);
+		turned_away(memo);
 		return false;
 	}
 	if (begin(c, memo, site, none, NULL, hit) != TJ_OK) return end(c, TJ_ERR_NOMEM), false;

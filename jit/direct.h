@@ -15,6 +15,10 @@ typedef struct jit_from { /* DIRECT: where a tensor comes from */
 	uint16_t seg;            /* VALUE: index in jit_act.done */
 	uint32_t index;          /* of the argument, of the state variable, or of the value in its plan */
 } jit_from;
+static inline bool jit_same_from(const jit_from *x, const jit_from *y)
+{
+	return x->kind == y->kind && x->seg == y->seg && x->index == y->index;
+}
 
 /* DIRECT: where a number comes from: kind in the top 4 bits. */
 enum { JIT_CONST, JIT_ARG, JIT_SCALAR, JIT_EXPR, JIT_KEY, JIT_ORDINAL };

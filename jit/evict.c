@@ -4,11 +4,11 @@
  * THE HAND goes round over all traces. One that was used again since it last came by stays; the first one that was not is dropped. So what
  * is in use stays, as if the least recently used one were dropped.
  *
- * GUESTS  A program that cycles through more sizes than there is room for would then drop just what comes next, and find nothing again.
- * Such a program is known by sizes that come again after they were dropped: marks of these, the ghosts, are kept for a while. If an eighth
- * of the new ones do, each new one is a guest until eight more have come: then it is dropped, unless it was used meanwhile. So all but
- * eight of the places keep what they have, and of a cycle of n sizes in room for m, m - 8 are found again. One in sixteen is no guest, so
- * that what is kept changes when the program does. */
+ * GUESTS  A program that goes round and round through more sizes than there is room for would lose each size just before it needs it
+ * again, and find none. How it is told: a dropped size leaves a mark behind, its ghost. If one new size in eight finds its own ghost, the
+ * program is of that kind. From then on a new size is a guest: it stays until eight more have come, and goes then, unless it was used
+ * again. The other sizes are left alone: of a cycle of n sizes in room for m, m - 8 are found each time round. One new size in sixteen is
+ * taken in for good all the same, so that what is kept follows the program when it changes. */
 #include "jit/fn.h"
 
 enum { GHOSTS = 1024, GHOSTS_AN_ENTRY = 4, CYCLES = 64 / 8, NO_GUEST = 16, LOOKS = 64 };

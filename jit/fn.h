@@ -37,7 +37,7 @@ typedef struct jit_entry {   /* one signature, sizes included */
 	uint32_t at;             /* its index in tj_fn.entry */
 	const uint32_t *key;     /* in tj_fn.table */
 	size_t bytes;            /* of its traces, plans and paths; under fn->table_lock */
-	uint64_t seen;           /* its hits when the hand of eviction last came by */
+	uint64_t seen;           /* number of its hits when the hand (evict.c) last came by */
 	jit_node root;
 	rt_vec(jit_node *) sealed; /* compiled boundaries, in the order of compilation; under fn->compile */
 	struct jit_hit *known;   /* list of the hits of all contexts that lead to this entry; under fn->table_lock */
@@ -68,7 +68,7 @@ typedef struct jit_keep {
 	uint32_t nguest;
 	uint32_t *ghost, nghost; /* marks of dropped keys, by hash; a power of two */
 	uint64_t again;          /* of the last 64 new keys: a bit for each that came again after it was dropped */
-	uint32_t came;           /* number of guests that there were */
+	uint32_t came;           /* number of new sizes that would be guests; one in NO_GUEST of them is none */
 } jit_keep;
 
 enum { JIT_REASONS = 32 };

@@ -43,15 +43,13 @@ static bool same_number(const jit_operand *x, const jit_operand *y)
 	return x->from == y->from && (x->from != JIT_FROM(JIT_CONST, 0) || x->number == y->number);
 }
 
-static bool same_source(const jit_from *x, const jit_from *y) { return x->kind == y->kind && x->seg == y->seg && x->index == y->index; }
-
 /* The event whose value is output i. */
 static uint32_t event_of(const jit_path *p, uint32_t i) { return p->plan->value[p->out[i].index].seq; }
 
 static bool same_path(const jit_path *x, const jit_path *y)
 {
 	bool same = x->next == y->next && x->nnum == y->nnum && x->nexpr == y->nexpr && same_events(x->boundary, y->boundary);
-	for (uint32_t i = 0; same && i < x->next; i++) same = same_source(&x->ext[i], &y->ext[i]);
+	for (uint32_t i = 0; same && i < x->next; i++) same = jit_same_from(&x->ext[i], &y->ext[i]);
 	for (uint32_t i = 0; same && i < x->nnum; i++) same = same_number(&x->num[i], &y->num[i]);
 	for (uint32_t i = 0; same && i < x->nexpr; i++) {
 		same = x->expr[i].op == y->expr[i].op && x->expr[i].nsrc == y->expr[i].nsrc;
@@ -59,7 +57,7 @@ static bool same_path(const jit_path *x, const jit_path *y)
 	}
 	for (uint32_t i = 0; same && i < x->nout; i++)
 		same = x->out[i].kind == JIT_FROM_VALUE ? y->out[i].kind == JIT_FROM_VALUE && event_of(x, i) == event_of(y, i)
-		                                        : same_source(&x->out[i], &y->out[i]) && same_number(&x->out_num[i], &y->out_num[i]);
+		                                        : jit_same_from(&x->out[i], &y->out[i]) && same_number(&x->out_num[i], &y->out_num[i]);
 	return same;
 }
 
@@ -130,7 +128,7 @@ typedef struct replay {
 	tj_tensor **expr;        /* by late expression */
 } replay;
 
-static tj_tensor *number(const replay *r, const jit_operand *o)
+static tj_tensor *number_of(const replay *r, const jit_operand *o)
 {
 	const uint32_t i = o->from & 0xFFFFFFF;
 	switch (o->from >> 28) {
@@ -141,7 +139,7 @@ static tj_tensor *number(const replay *r, const jit_operand *o)
 	}
 }
 
-static tj_tensor *tensor(const replay *r, const jit_from *f)
+static tj_tensor *tensor_of(const replay *r, const jit_from *f)
 {
 	return f->kind == JIT_FROM_ARG ? r->args[f->index] : *r->a->fn->state[f->index];
 }
@@ -160,8 +158,8 @@ static tj_tensor *operand(const replay *r, jit_ref x)
 	const uint32_t i = JIT_IDX(x);
 	switch (JIT_KIND(x)) {
 	case JIT_EV: return r->value[i];
-	case JIT_EXT: return tensor(r, &p->ext[i]);
-	default: return p->num[i].from == JIT_FROM(JIT_CONST, 0) ? constant(JIT_KIND(x), p->bits[i]) : number(r, &p->num[i]);
+	case JIT_EXT: return tensor_of(r, &p->ext[i]);
+	default: return p->num[i].from == JIT_FROM(JIT_CONST, 0) ? constant(JIT_KIND(x), p->bits[i]) : number_of(r, &p->num[i]);
 	}
 }
 
@@ -171,7 +169,7 @@ static void compute_expressions(const replay *r)
 	const jit_path *p = r->path;
 	for (uint32_t i = 0; i < p->nexpr; i++) {
 		tj_tensor *src[3];
-		for (int k = 0; k < p->expr[i].nsrc; k++) src[k] = number(r, &p->expr[i].src[k]);
+		for (int k = 0; k < p->expr[i].nsrc; k++) src[k] = number_of(r, &p->expr[i].src[k]);
 		r->expr[i] = jit_event(p->site, p->expr[i].op, p->expr[i].nsrc, src, 0, NULL);
 	}
 }
@@ -207,9 +205,9 @@ bool jit_replay(jit_act *a, const jit_hit *form, tj_tensor **out, tj_tensor *con
 	if (a->failed || !ask(&r)) return false;
 	for (uint32_t i = 0; i < p->nout; i++)
 		switch (p->out[i].kind) {
-		case JIT_FROM_NUMBER: out[i] = number(&r, &p->out_num[i]); break;
+		case JIT_FROM_NUMBER: out[i] = number_of(&r, &p->out_num[i]); break;
 		case JIT_FROM_VALUE: out[i] = r.value[event_of(p, i)]; break;
-		default: out[i] = tensor(&r, &p->out[i]);
+		default: out[i] = tensor_of(&r, &p->out[i]);
 		}
 	return true;
 }

@@ -133,13 +133,11 @@ static bool same_expressions(jit_act *a, const jit_path *p, const jit_done *d)
 	return true;
 }
 
-static bool same_from(const jit_from *x, const jit_from *y) { return x->kind == y->kind && x->seg == y->seg && x->index == y->index; }
-
 static bool same_sources(jit_act *a, const jit_path *p, const jit_done *d)
 {
 	for (uint32_t i = 0; i < d->next_from; i++) {
 		const jit_from *was = &p->ext[i], *is = &d->ext_from[i];
-		if (same_from(was, is)) continue;
+		if (jit_same_from(was, is)) continue;
 		const char *op, *site = jit_site_of_ext(d->boundary, i, &op);
 		char what[256];
 		snprintf(what, sizeof what, "with equal arguments and state %s at %s takes another tensor than in an earlier call", op,
@@ -206,7 +204,7 @@ static jit_path *new_path(jit_act *a, const jit_done *d, uint32_t depth)
 	return p;
 }
 
-static size_t bytes_of(const jit_path *p) { return p ? p->mem.total + bytes_of(p->way[0]) + bytes_of(p->way[1]) : 0; }
+static size_t path_bytes(const jit_path *p) { return p ? p->mem.total + path_bytes(p->way[0]) + path_bytes(p->way[1]) : 0; }
 
 void jit_path_free(jit_path *p)
 {
@@ -274,7 +272,7 @@ static bool same_assigns(jit_act *a, const jit_path *p, const jit_done *d)
 		jit_from cell, value;
 		bool both = i < a->assigned.n && i < p->nassign && from_handle(a, &a->assigned.v[i].cell->t, &cell) &&
 		            from_handle(a, a->assigned.v[i].version, &value);
-		if (both && same_from(&cell, &p->assign[i].cell) && same_from(&value, &p->assign[i].value)) continue;
+		if (both && jit_same_from(&cell, &p->assign[i].cell) && jit_same_from(&value, &p->assign[i].value)) continue;
 		const char *site = site_of_assign(a, d->boundary, i);
 		char what[256];
 		snprintf(what, sizeof what,
@@ -361,7 +359,7 @@ static jit_path *learn_level(jit_act *a, uint32_t i, tj_tensor *const *res)
 static bool known(jit_act *a, const jit_path *p, const jit_done *d)
 {
 	if (p->boundary == d->boundary && p->plan != d->plan) {
-		const size_t bytes = bytes_of(a->hit->path);
+		const size_t bytes = path_bytes(a->hit->path);
 		jit_charge(a->entry, -(ptrdiff_t)bytes);
 		a->hit->bytes -= bytes;
 		jit_path_free(a->hit->path);
@@ -395,7 +393,7 @@ void jit_learn_end(jit_act *a, tj_tensor *const *res)
 		to = &p->way[d->bit];
 	}
 	if (!fresh) return;
-	const size_t bytes = bytes_of(fresh);
+	const size_t bytes = path_bytes(fresh);
 	jit_charge(a->entry, (ptrdiff_t)bytes);
 	a->hit->bytes += bytes;
 	*join = fresh;

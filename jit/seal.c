@@ -167,7 +167,7 @@ static bool enlist(jit_entry *e, jit_node *n, rt_err *err)
 }
 
 /* The bytes of a path that was recorded, without its plan. */
-static size_t bytes_of(const jit_node *fresh)
+static size_t trie_bytes(const jit_node *fresh)
 {
 	size_t bytes = sizeof(jit_segment);
 	for (const jit_node *n = fresh; n; n = atomic_load(&n->child)) bytes += jit_node_bytes(n);
@@ -186,7 +186,7 @@ jit_node *jit_seal(jit_act *a, jit_node *n)
 	if (ok && !twin) twin = find_twin(from, a->fresh); /* a call from inside of the compile may have sealed the same path */
 	if (twin) jit_free_trie(a->fresh);
 	else if ((ok = ok && enlist(a->entry, n, &err))) {
-		jit_charge(a->entry, bytes_of(a->fresh));
+		jit_charge(a->entry, trie_bytes(a->fresh));
 		publish(from, a->fresh);
 	}
 	rt_unlock(&a->fn->compile);

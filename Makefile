@@ -51,6 +51,7 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
 MOCK    := $(BUILD)/test/mock.o $(BUILD)/test/mock_code.o
+$(BUILD)/test/unit/%.o: OPT = -O1 -g1
 $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
 $(BUILD)/test/unit/test_grad $(BUILD)/test/unit/test_states $(BUILD)/test/unit/test_turns $(BUILD)/test/unit/test_vmap: $(BUILD)/test/gen.o
@@ -226,7 +227,7 @@ examples-out: $(EXAMPLES)  ## rewrite the expected output of the examples
 	test/examples.sh -w $(BUILD)/examples
 
 # ---- address and undefined-behaviour sanitizers over the unit tests ----
-SANMAKE = $(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g' \
+SANMAKE = $(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g1' \
 	EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 san-build:
 	@+$(SANMAKE) lib $(BUILD)-san/tjc $$(BUILD=$(BUILD) test/suite.sh t | sed -n 's|^san_\([^ ]*\) .*|$(BUILD)-san/test/unit/\1|p')

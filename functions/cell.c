@@ -224,19 +224,17 @@ static tj_tensor *of_offsets(const bags *q)
 
 static tj_tensor *bad_bags(const char *site, const char *name, tj_tensor *index, tj_tensor *weight, const tj_bag_opts *o)
 {
-	tj_tensor *bad = fn_bad(site, name, "the index", index);
+	tj_tensor *bad = fn_bad_index(site, name, "the index", index);
 	if (!bad) bad = fn_bad_float(site, name, "the weight", weight);
 	if (!bad && o->offsets) bad = fn_bad(site, name, "the offsets", o->offsets);
 	if (!bad && o->weights) bad = fn_bad(site, name, ".weights", o->weights);
 	if (bad) return bad;
-	const tj_dtype t = tj_dtype_of(index);
-	if (t != TJ_I32 && t != TJ_I64) return tj_fail(TJ_ERR_DTYPE, name, "i32 or i64", "the index is %s", tj_dtype_name(t));
 	if (tj_rank(weight) != 2) return tj_fail(TJ_ERR_SHAPE, name, "[number of embeddings, width]", "the weight has %d axes", tj_rank(weight));
 	if (tj_rank(index) != (o->offsets ? 1 : 2))
 		return tj_fail(TJ_ERR_SHAPE, name, "[bags, elements]; or [elements], and .offsets, where each bag begins",
 		               "the index has %d axes", tj_rank(index));
-	if (o->offsets && (tj_rank(o->offsets) != 1 || (tj_dtype_of(o->offsets) != TJ_I32 && tj_dtype_of(o->offsets) != TJ_I64)))
-		return tj_fail(TJ_ERR_SHAPE, name, "i64 [bags], from 0, ascending", "the offsets have other axes, or another dtype");
+	if (o->offsets && (tj_rank(o->offsets) != 1 || fn_is_float(tj_dtype_of(o->offsets))))
+		return tj_fail(TJ_ERR_SHAPE, name, "integers [bags], from 0, ascending", "the offsets have other axes, or another dtype");
 	if ((unsigned)o->mode > TJ_BAG_MAX)
 		return tj_fail(TJ_ERR_ARG, name, "TJ_BAG_SUM, TJ_BAG_MEAN or TJ_BAG_MAX", "there is no mode %d", (int)o->mode);
 	if (o->weights && o->mode != TJ_BAG_SUM) return tj_fail(TJ_ERR_ARG, name, "TJ_BAG_SUM", ".weights are for sums alone");

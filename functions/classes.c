@@ -93,10 +93,8 @@ static tj_tensor *losses(const classes *q, double smoothing)
 static tj_tensor *bad_target(const classes *q, tj_tensor *target)
 {
 	const char *site = q->site;
-	tj_tensor *bad = fn_bad(site, q->name, "the target", target);
+	tj_tensor *bad = fn_bad_index(site, q->name, "the target", target);
 	if (bad) return bad;
-	if (tj_dtype_of(target) != TJ_I32 && tj_dtype_of(target) != TJ_I64)
-		return tj_fail(TJ_ERR_DTYPE, q->name, "classes are i32 or i64", "the target is %s", tj_dtype_name(tj_dtype_of(target)));
 	bool fits = tj_rank(target) == tj_rank(q->x) - 1;
 	for (int i = 0; fits && i < tj_rank(target); i++) fits = tj_dim(target, i) == tj_dim(q->x, i < q->axis ? i : i + 1);
 	return fits ? NULL
@@ -171,7 +169,7 @@ tj_tensor *tj_cross_entropy_loss_at(const char *site, tj_tensor *x, tj_tensor *t
 	bool fits = tj_rank(target) == tj_rank(x);
 	for (int i = 0; probable && fits && i < tj_rank(x); i++) fits = tj_dim(target, i) == tj_dim(x, i);
 	if (probable && (!fits || o.ignore))
-		return tj_fail(TJ_ERR_SHAPE, q.name, "i32 or i64: classes; a float: a probability for each class",
+		return tj_fail(TJ_ERR_SHAPE, q.name, "integers: classes; a float: a probability for each class",
 		               fits ? ".ignore is for targets that are classes: x is %s, the target %s"
 		                    : "a float target has not the shape of x: x is %s, the target %s",
 		               fn_type_of(x).text, fn_type_of(target).text);
@@ -216,11 +214,9 @@ tj_tensor *tj_multilabel_margin_loss_at(const char *site, tj_tensor *x, tj_tenso
 {
 	static const char name[] = "multilabel_margin_loss";
 	tj_tensor *bad = fn_bad_float(site, name, "x", x);
-	if (!bad) bad = fn_bad(site, name, "the target", target);
+	if (!bad) bad = fn_bad_index(site, name, "the target", target);
 	if (!bad) bad = fn_bad_reduction(site, name, r);
 	if (bad) return bad;
-	if (tj_dtype_of(target) != TJ_I32 && tj_dtype_of(target) != TJ_I64)
-		return tj_fail(TJ_ERR_DTYPE, name, "classes are i32 or i64", "the target is %s", tj_dtype_name(tj_dtype_of(target)));
 	if (!tj_rank(x)) x = tj_reshape(x, TJ_SHAPE(1)), target = tj_reshape(target, TJ_SHAPE(-1)); /* one class */
 	bool fits = tj_rank(x) == tj_rank(target) && (tj_rank(x) == 1 || tj_rank(x) == 2) && tj_dim(x, -1) > 0;
 	for (int i = 0; fits && i < tj_rank(x); i++) fits = tj_dim(x, i) == tj_dim(target, i);

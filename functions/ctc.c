@@ -80,10 +80,8 @@ static tj_tensor *in_rows(const char *site, tj_tensor *targets, tj_tensor *lengt
 
 static tj_tensor *bad_lengths(const char *site, const char *name, const char *what, tj_tensor *t, int64_t n)
 {
-	tj_tensor *bad = fn_bad(site, name, what, t);
+	tj_tensor *bad = fn_bad_index(site, name, what, t);
 	if (bad) return bad;
-	if (tj_dtype_of(t) != TJ_I32 && tj_dtype_of(t) != TJ_I64)
-		return tj_fail(TJ_ERR_DTYPE, name, "i32 or i64", "%s are %s", what, tj_dtype_name(tj_dtype_of(t)));
 	if (tj_rank(t) != 1 || tj_dim(t, 0) != n)
 		return tj_fail(TJ_ERR_SHAPE, name, "one for each example", "%s are not [%lld]", what, (long long)n);
 	return NULL;
@@ -94,15 +92,13 @@ tj_tensor *tj_ctc_loss_at(const char *site, tj_tensor *x, tj_tensor *targets, tj
 {
 	static const char name[] = "ctc_loss";
 	tj_tensor *bad = fn_bad_float(site, name, "x", x);
-	if (!bad) bad = fn_bad(site, name, "the targets", targets);
+	if (!bad) bad = fn_bad_index(site, name, "the targets", targets);
 	if (!bad) bad = fn_bad_reduction(site, name, r);
 	if (bad) return bad;
 	if (tj_rank(x) != 3 || tj_dim(x, 0) < 1)
 		return tj_fail(TJ_ERR_SHAPE, name, "[steps,N,classes], logarithms of probabilities", "x has %d axes, or no step",
 		               tj_rank(x));
 	const int64_t n = tj_dim(x, 1);
-	if (tj_dtype_of(targets) != TJ_I32 && tj_dtype_of(targets) != TJ_I64)
-		return tj_fail(TJ_ERR_DTYPE, name, "classes are i32 or i64", "the targets are %s", tj_dtype_name(tj_dtype_of(targets)));
 	if (tj_rank(targets) != 1 && (tj_rank(targets) != 2 || tj_dim(targets, 0) != n))
 		return tj_fail(TJ_ERR_SHAPE, name,
 		               "one row for each example; what is behind its length is not used. Or all labels in one row",

@@ -30,6 +30,7 @@ tj_tensor *fn_bad_size(const char *site, const char *type, size_t size); /* of o
  */
 tj_tensor *fn_bad(const char *site, const char *op, const char *name, tj_tensor *x);
 tj_tensor *fn_bad_float(const char *site, const char *op, const char *name, tj_tensor *x); /* as fn_bad(), and x must be a float */
+tj_tensor *fn_bad_index(const char *site, const char *op, const char *name, tj_tensor *x); /* as fn_bad(), and x must be no float */
 /* As fn_bad() for x of [N,C,...] with n axes behind the channels, or [C,...]. */
 tj_tensor *fn_bad_spatial(const char *site, const char *op, tj_tensor *x, int n);
 tj_tensor *fn_batched(const char *site, tj_tensor *x, int n);                 /* with an axis of examples */

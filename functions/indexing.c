@@ -226,9 +226,9 @@ static tj_tensor *read_lists(const char *site, const char *op, tj_tensor *x, tj_
 			axis += tj_rank(indices[k]);
 			continue;
 		}
-		if (t != TJ_I32 && t != TJ_I64)
+		if (fn_is_float(t))
 			return tj_fail(TJ_ERR_DTYPE, op, "cast it first: tj_cast(index, TJ_I64)",
-			               "an index is %s; it must be i32, i64, or a bool mask", tj_dtype_name(t));
+			               "an index is %s; it must be an integer, or a bool mask", tj_dtype_name(t));
 		if (axis >= tj_rank(x) || p->n == TJ_MAX_RANK)
 			return tj_fail(TJ_ERR_SHAPE, op, "one index for each axis at most", "there are more indices than axes of x: %d",
 			               tj_rank(x));

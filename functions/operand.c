@@ -11,6 +11,13 @@ tj_tensor *fn_bad(const char *site, const char *op, const char *name, tj_tensor 
 	return tj_fail(TJ_ERR_ARG, op, "an operand is made by another op, or by tj_from_data()", x ? "%s is no tensor" : "%s is NULL", name);
 }
 
+tj_tensor *fn_bad_index(const char *site, const char *op, const char *name, tj_tensor *x)
+{
+	tj_tensor *bad = fn_bad(site, op, name, x);
+	if (bad || !fn_is_float(tj_dtype_of(x))) return bad;
+	return tj_fail(TJ_ERR_DTYPE, op, "integers, or bool as 0 and 1", "the dtype of %s is %s", name, tj_dtype_name(tj_dtype_of(x)));
+}
+
 const char *fn_index_site(const char *site, const char *op, bool from_end)
 {
 	return tj_site_for(site, op, "an index is out of range for an axis of size ",
@@ -135,6 +142,7 @@ tj_tensor *fn_places(const char *site, tj_tensor *x, int n)
 
 tj_tensor *fn_wrapped(const char *site, tj_tensor *index, int64_t n)
 {
+	if (fn_is_float(tj_dtype_of(index))) return index; /* the op that gets it refuses it */
 	index = tj_cast(index, TJ_I64);
 	return tj_where(tj_lt(index, tj_i(0)), tj_add(index, tj_i(n)), index);
 }

@@ -1989,8 +1989,9 @@ TJ_API tj_tensor *tj_cross_entropy_at(const char *site, tj_tensor *a, tj_tensor 
 
 /* ---- reading and writing by index ------------------------------------------------------------------ */
 
-/* Indices are i32 or i64; those out of range are an error. In the functions marked *, negative ones count from the end. Of several sources
- * for one element the last stays, or they are added in the order of the index: so the result is always the same. src has the dtype of x. */
+/* Indices are integers of any width, or bool as 0 and 1; those out of range are an error. In the functions marked *, negative ones count
+ * from the end. Of several sources for one element the last stays, or they are added in the order of the index: so the result is always
+ * the same. src has the dtype of x. */
 typedef enum tj_reduction { TJ_REDUCE_SUM, TJ_REDUCE_PROD, TJ_REDUCE_MEAN, TJ_REDUCE_AMAX, TJ_REDUCE_AMIN } tj_reduction;
 /* tj_scatter_add() and its like, chosen by `how`. Without include_self the elements of x that get a source do not count. A mean of integers
  * is rounded down. */
@@ -2560,7 +2561,7 @@ TJ_API tj_tensor *tj_lstm_cell_at(const char *site, tj_tensor *x, tj_tensor *h, 
 /* tj_lstm_cell([[0.]], [[0.]], [[2.]], (&(tj_cell){ [[0.], [0.], [0.], [0.]], [[0.], [0.], [0.], [0.]], NULL, NULL }), &c_next) =
  * [[0.3808]], [[1.]] */
 
-/* Sums of embeddings: for each bag of the index one row of the weight's width. The index, i32 or i64, is [bags, elements], or [elements]
+/* Sums of embeddings: for each bag of the index one row of the weight's width. The index, integers, is [bags, elements], or [elements]
  * with .offsets. An empty bag gives 0. Of equal largest elements the first has the gradient; with .offsets they share it. opts may be
  * NULL. */
 typedef enum tj_bag_mode { TJ_BAG_SUM, TJ_BAG_MEAN, TJ_BAG_MAX } tj_bag_mode;
@@ -2732,7 +2733,7 @@ typedef struct tj_loss_opts {
 	double label_smoothing; /* of cross_entropy_loss: this part of each target is spread evenly over all classes */
 } tj_loss_opts;
 /* binary_cross_entropy: x are probabilities; a logarithm below -100 counts as -100, with gradient 0. Classes: x is [N,C], [N,C,...] or [C],
- * target, i32 or i64, has no axis of classes; of cross_entropy_loss it may be a float of x's shape: probabilities. A mean over classes is
+ * target, integers, has no axis of classes; of cross_entropy_loss it may be a float of x's shape: probabilities. A mean over classes is
  * divided by the weights of the targets that count; of probabilities, by their number of rows. multilabel_margin: the target has classes of
  * x's shape; a -1 ends those of a row. opts may be NULL. */
 TJ_API tj_tensor *tj_binary_cross_entropy_at(const char *site, tj_tensor *x, tj_tensor *target, const tj_loss_opts *opts);
@@ -2759,7 +2760,7 @@ TJ_API tj_tensor *tj_multilabel_soft_margin_loss_at(const char *site, tj_tensor 
 /* tj_multilabel_soft_margin_loss([[0., 0.]], [[1., 0.]], NULL) = 0.6931 */
 
 /* x [steps,N,classes]: logarithms of probabilities. targets [N,labels], of which target_lengths [N] count (or [labels], one target behind
- * the other), as input_lengths [N] of the steps; all i32 or i64. A target that needs more steps than there are has an infinite loss, or 0
+ * the other), as input_lengths [N] of the steps; all integers. A target that needs more steps than there are has an infinite loss, or 0
  * and no gradient with zero_infinity. The mean is that of each loss / its number of labels. The gradient is that by x; PyTorch's takes x
  * for a log_softmax and adds what cancels behind it. */
 TJ_API tj_tensor *tj_ctc_loss_at(const char *site, tj_tensor *x, tj_tensor *targets, tj_tensor *input_lengths, tj_tensor *target_lengths,

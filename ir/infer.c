@@ -333,8 +333,8 @@ static bool type_arg(ask *q)
 
 static bool index_ok(ask *q, int k)
 {
-	if (q->src[k].dtype != TJ_I32 && q->src[k].dtype != TJ_I64)
-		return refuse(q, "an index must be i32 or i64", "cast it first: tj_cast(index, TJ_I64)");
+	if (rt_is_float((tj_dtype)q->src[k].dtype))
+		return refuse(q, "an index must be an integer or bool", "cast it first: tj_cast(index, TJ_I64)");
 	want_one(q, k, TJ_I64);
 	return true;
 }

@@ -75,7 +75,8 @@ static T cell_of(M *m, tj_dtype t, tj_dims shape)
 }
 static T index_of(M *m, tj_dims shape, int64_t lo, int64_t hi)
 {
-	const tj_dtype t = chance(m, 50) ? TJ_I64 : TJ_I32;
+	static const tj_dtype any[] = { TJ_I64, TJ_I64, TJ_I32, TJ_I32, TJ_I16, TJ_I8 };
+	const tj_dtype t = hi < INT8_MAX ? any[below(m, 6)] : chance(m, 50) ? TJ_I64 : TJ_I32;
 	if (chance(m, 1)) hi++; /* perhaps out of range */
 	return layer_operand(m, (wanted){ .dtype = t, .shape = shape, .content = GEN_INDEX, .lo = lo, .hi = hi < lo ? lo : hi });
 }

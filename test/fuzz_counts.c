@@ -37,7 +37,7 @@ unsigned fuzz_dtypes(ir_op op, fuzz_side side)
 		[IR_TYPE_INDEX] = { ANY, ANY },
 		[IR_TYPE_LOSS] = { FLOATS, FLOATS },
 		[IR_TYPE_SCATTER] = { ANY, ANY },
-		[IR_TYPE_ONE_HOT] = { 1u << TJ_I32 | I64S, I64S },
+		[IR_TYPE_ONE_HOT] = { INTS, I64S },
 		[IR_TYPE_FIRST] = { ANY, ANY },
 		[IR_TYPE_FILLED] = { ANY, ANY },
 		[IR_TYPE_WITH] = { ANY, ANY },

@@ -499,8 +499,10 @@ static ir_ref of_shape(gen *G, tj_dtype t, int rank, const int64_t *dim)
 static ir_ref index_of(gen *G, int rank, const int64_t *dim, int64_t size)
 {
 	int layout = G->layout;
-	tj_dtype t = gen_chance(G, 50) ? TJ_I64 : TJ_I32;
+	static const tj_dtype any[] = { TJ_I64, TJ_I64, TJ_I32, TJ_I32, TJ_I16, TJ_I8, TJ_U8 };
+	tj_dtype t = any[gen_below(G, 7)];
 	if (size < 1) size = 1;
+	if (size > INT8_MAX && tj_dtype_size(t) == 1) t = TJ_I32;
 	if (G->value.n && gen_chance(G, 30)) {
 		ir_ref src[] = { gen_input(G, t, rank, dim, GEN_PLAIN, 0, 0), constant(G, t, (double)size) };
 		return emit(G, IR_remainder, 2, src, 0, NULL);

@@ -185,7 +185,7 @@ static void errors(void **state)
 	assert_true(tj_is_poison(next));
 	LAYER_REFUSED(tj_lstm_cell(in, h, in, &w, &next), SHAPE, "lstm_cell", "c has not the shape of h");
 	LAYER_REFUSED(tj_lstm_cell(in, h, h, &w, NULL), ARG, "lstm_cell", "c_next is NULL");
-	LAYER_REFUSED(tj_embedding_bag(in, table, NULL), DTYPE, "embedding_bag", "the index is f64");
+	LAYER_REFUSED(tj_embedding_bag(in, table, NULL), DTYPE, "embedding_bag", "the dtype of the index is f64");
 	LAYER_REFUSED(tj_embedding_bag(rows, table, TJ_OPTS(tj_bag_opts, .offsets = rows)), SHAPE, "embedding_bag", "the index has 2 axes");
 	LAYER_REFUSED(tj_embedding_bag(rows, table, TJ_OPTS(tj_bag_opts, .mode = TJ_BAG_MAX, .weights = in)), ARG, "embedding_bag",
 	              ".weights are for sums alone");

@@ -129,7 +129,7 @@ static void sequences(void **state)
 		tj_ctc_loss(log, ints(TJ_SHAPE(2, 1), steps), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 0, false, TJ_LOSS_SUM),
 		SHAPE, "ctc_loss", "the targets are not [3,labels]");
 	LAYER_REFUSED(tj_ctc_loss(log, ints(TJ_SHAPE(3, 4), labels), ints(TJ_SHAPE(3), steps), in, 0, false, TJ_LOSS_SUM), DTYPE,
-	              "ctc_loss", "the target lengths are f64");
+	              "ctc_loss", "the dtype of the target lengths is f64");
 	LAYER_REFUSED(
 		tj_ctc_loss(log, ints(TJ_SHAPE(3, 4), labels), ints(TJ_SHAPE(3), steps), ints(TJ_SHAPE(3), counts), 5, false, TJ_LOSS_SUM),
 		ARG, "ctc_loss", "blank is 5, there are 5 classes");
@@ -322,7 +322,7 @@ static void errors(void **state)
 	LAYER_REFUSED(tj_cosine_embedding_loss(a, a, b, 0, TJ_LOSS_MEAN), SHAPE, "cosine_embedding_loss", "the target has not the shape");
 	LAYER_REFUSED(tj_cosine_embedding_loss(a, b, y, 0, TJ_LOSS_MEAN), SHAPE, "cosine_embedding_loss", "the operands have different shapes");
 	LAYER_REFUSED(tj_triplet_margin_loss(a, a, a, 1, 0.5, false, TJ_LOSS_MEAN), ARG, "triplet_margin_loss", "p is 0.5");
-	LAYER_REFUSED(tj_nll_loss(a, a, NULL), DTYPE, "nll_loss", "the target is f64");
+	LAYER_REFUSED(tj_nll_loss(a, a, NULL), DTYPE, "nll_loss", "the dtype of the target is f64");
 	LAYER_REFUSED(tj_nll_loss(a, ints(TJ_SHAPE(3), (int64_t[]){ 0, 1, 1 }), NULL), SHAPE, "nll_loss", "the target has not the shape");
 	LAYER_REFUSED(tj_nll_loss(a, y, OPTS(.weight = w)), SHAPE, "nll_loss", "the weight is not [3]");
 	LAYER_REFUSED(tj_nll_loss(a, y, OPTS(.label_smoothing = 0.1)), ARG, "nll_loss", ".label_smoothing is set");

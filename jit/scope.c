@@ -99,6 +99,15 @@ static tj_tensor *retain_pending(jit_act *a, const char *site, tj_tensor *t, rt_
 	return &h->t;
 }
 
+/* h stays until the call ends: another thread may release it meanwhile, and a new tensor must not be taken for it. */
+static bool alias_retained(jit_act *a, rt_held *h, tj_tensor *t)
+{
+	if (!rt_push(&a->released, h)) return false;
+	if (!jit_alias_of(a, &h->t, t)) return a->released.n--, false;
+	atomic_fetch_add(&h->refs, 1);
+	return true;
+}
+
 tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 {
 	JIT_CURRENT(c, site);
@@ -129,7 +138,7 @@ tj_tensor *tj_retain_at(const char *site, tj_tensor *t)
 	h->t.layout = rt_layout_ref(in[0]->layout);
 	h->t.buf = rt_buffer_ref(in[0]->buf);
 	h->t.data = in[0]->data;
-	if (a && !jit_alias_of(a, &h->t, in[0])) {
+	if (a && !alias_retained(a, h, in[0])) {
 		rt_held_unref(h, c->rt.allocator);
 		return jit_error(c, site, TJ_ERR_NOMEM, "retain", NULL, "out of memory");
 	}

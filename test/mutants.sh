@@ -21,7 +21,7 @@ target() { # the file to build for a program
 	test_*) echo "$build/test/unit/$1" ;;
 	goldens) echo "$build/tjc" ;;
 	examples) for e in examples/*.c; do echo "$build/${e%.c}"; done ;;
-	products_few) echo "$build/test/products" ;;
+	products_*) echo "$build/test/products" ;;
 	ulp_more_few) echo "$build/test/ulp_more" ;;
 	ulp_few | stress_few) echo "$build/test/${1%_few}" ;;
 	matrix_*) echo "$build/test/matrix" ;;

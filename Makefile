@@ -249,9 +249,10 @@ tsan-tests: lib \
 # ---- seeded bugs: each must be found by make test ----
 # Cheap programs come first. lint is left out: it fails for every bug, since the patch does not
 # apply a second time.
-FINDERS := test_trace test_ir test_grad test_classes test_direct test_guards test_errors test_lower test_selection test_many goldens \
-           test_threads fuzz_few products_few products_chosen fuzz_api_few fuzz_sizes_few fuzz_reads_few test_cuda test_streams test_graphs \
-           test_scatter test_lines test_tiles test_programs test_fake test_alloc ulp_few ulp_more_few examples test_math test_codegen
+FINDERS := test_trace test_ir test_grad test_classes test_direct test_guards test_errors test_lower test_selection test_many \
+           goldens test_threads fuzz_few products_few products_chosen fuzz_api_few fuzz_sizes_few fuzz_reads_few test_cuda \
+           test_streams test_graphs test_scatter test_lines test_tiles test_programs test_fake test_alloc ulp_few ulp_more_few \
+           examples test_math test_codegen
 FINDERS += $(filter-out $(FINDERS),$(notdir $(TESTS))) fuzz_figures_few fuzz_modes_few fuzz_grad_few fuzz_layers_few fuzz_cuda_few \
            matrix_few matrix_sizes_few fuzz_rotate_few fuzz_off_few fuzz_rare_few
 pack: test-build $(BUILD)/tj-gpu  ## a tree for a machine with a GPU: build/pack

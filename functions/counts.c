@@ -20,11 +20,12 @@ static tj_tensor *counted(const char *site, tj_tensor *place, tj_tensor *weight,
 tj_tensor *tj_bincount_at(const char *site, tj_tensor *x, tj_tensor *weights, int64_t minlength, int64_t length)
 {
 	tj_tensor *bad;
-	if ((bad = fn_bad_index(site, "bincount", "x", x)) || (weights && (bad = fn_bad(site, "bincount", "weights", weights)))) return bad;
+	if ((bad = fn_bad(site, "bincount", "x", x)) || (weights && (bad = fn_bad(site, "bincount", "weights", weights)))) return bad;
 	if (tj_rank(x) != 1 || (weights && (tj_rank(weights) != 1 || tj_dim(weights, 0) != tj_dim(x, 0))))
 		return tj_fail(TJ_ERR_SHAPE, "bincount", "x is 1-d, and so are its weights",
 		               "x has %d axes and %lld elements, the weights %d and %lld", tj_rank(x), (long long)tj_numel(x),
 		               weights ? tj_rank(weights) : 1, (long long)tj_numel(weights ? weights : x));
+	if ((bad = fn_bad_index(site, "bincount", "x", x))) return bad;
 	if (minlength < 0 || length < 0)
 		return tj_fail(TJ_ERR_ARG, "bincount", "0: by the data", "minlength %lld, length %lld", (long long)minlength,
 		               (long long)length);

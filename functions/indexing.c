@@ -118,7 +118,7 @@ tj_tensor *tj_index_fill_at(const char *site, tj_tensor *x, int axis, tj_tensor 
 {
 	int a;
 	tj_tensor *bad;
-	if ((bad = fn_bad_axis(site, "index_fill", x, axis, &a)) || (bad = fn_bad(site, "index_fill", "index", index)) ||
+	if ((bad = fn_bad_axis(site, "index_fill", x, axis, &a)) || (bad = fn_bad_index(site, "index_fill", "index", index)) ||
 	    (bad = fn_bad(site, "index_fill", "value", value)))
 		return bad;
 	fn_dims s = tj_rank(x) ? fn_shape_of(x) : fn_shape_ones(1);
@@ -133,7 +133,7 @@ static tj_tensor *flat(const char *site, tj_tensor *x) { return tj_reshape(x, TJ
 tj_tensor *tj_take_at(const char *site, tj_tensor *x, tj_tensor *index)
 {
 	tj_tensor *bad;
-	if ((bad = fn_bad(site, "take", "x", x)) || (bad = fn_bad(site, "take", "index", index))) return bad;
+	if ((bad = fn_bad(site, "take", "x", x)) || (bad = fn_bad_index(site, "take", "index", index))) return bad;
 	const fn_dims s = fn_shape_of(index), all = { 1, { tj_numel(x), TJ_END_DIM } };
 	tj_tensor *at = tj_reshape(fn_wrapped(site, index, tj_numel(x)), TJ_SHAPE(tj_numel(index)));
 	return fn_reshape(site, tj_index_select_at(fn_index_site(site, "take", true), fn_reshape(site, x, &all), 0, at), &s);
@@ -142,7 +142,7 @@ tj_tensor *tj_take_at(const char *site, tj_tensor *x, tj_tensor *index)
 tj_tensor *tj_put_at(const char *site, tj_tensor *x, tj_tensor *index, tj_tensor *src, bool accumulate)
 {
 	tj_tensor *bad;
-	if ((bad = fn_bad(site, "put", "x", x)) || (bad = fn_bad(site, "put", "index", index)) || (bad = fn_bad(site, "put", "src", src)))
+	if ((bad = fn_bad(site, "put", "x", x)) || (bad = fn_bad_index(site, "put", "index", index)) || (bad = fn_bad(site, "put", "src", src)))
 		return bad;
 	const fn_dims s = fn_shape_of(x), all = { 1, { tj_numel(x), TJ_END_DIM } }, part = { 1, { tj_numel(index), TJ_END_DIM } };
 	if (tj_numel(src) != tj_numel(index))
@@ -158,7 +158,7 @@ tj_tensor *tj_take_along_dim_at(const char *site, tj_tensor *x, tj_tensor *index
 {
 	int a = 0;
 	tj_tensor *bad;
-	if ((bad = fn_bad(site, "take_along_dim", "x", x)) || (bad = fn_bad(site, "take_along_dim", "index", index))) return bad;
+	if ((bad = fn_bad(site, "take_along_dim", "x", x)) || (bad = fn_bad_index(site, "take_along_dim", "index", index))) return bad;
 	if (axis == TJ_END_DIM) {
 		const fn_dims all = { 1, { tj_numel(x), TJ_END_DIM } };
 		x = fn_reshape(site, x, &all);

@@ -142,7 +142,6 @@ tj_tensor *fn_places(const char *site, tj_tensor *x, int n)
 
 tj_tensor *fn_wrapped(const char *site, tj_tensor *index, int64_t n)
 {
-	if (fn_is_float(tj_dtype_of(index))) return index; /* the op that gets it refuses it */
 	index = tj_cast(index, TJ_I64);
 	return tj_where(tj_lt(index, tj_i(0)), tj_add(index, tj_i(n)), index);
 }

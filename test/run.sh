@@ -23,12 +23,15 @@ counts() {
 one() { # folder limit 'name command'
 	dir=$1 limit=$2 name=${3%% *} command=${3#* } start=$(date +%s)
 	log=$dir/$name.log
-	for try in 1 2 3; do
-		timeout "$limit" sh -c "$command" >"$log" 2>&1
+	timeout "$limit" sh -c "$command" >"$log" 2>&1
+	rc=$?
+	# gcc 12's leak sanitizer crashes in its own tracer for some builds and environments, each time that they run. This says nothing about
+	# the program, which runs again without it.
+	if grep -q 'LeakSanitizer has encountered a fatal error' "$log"; then
+		ASAN_OPTIONS=detect_leaks=0 timeout "$limit" sh -c "$command" >"$log" 2>&1
 		rc=$?
-		# gcc 12's leak sanitizer now and then crashes in its own tracer, which says nothing about the program.
-		grep -q 'LeakSanitizer has encountered a fatal error' "$log" || break
-	done
+		echo "SKIP leaks of $name: gcc's leak sanitizer crashed in its own tracer" >>"$log"
+	fi
 	set -- $(counts "$log")
 	failed=$2 verdict=ok
 	if [ $rc -ne 0 ] || [ "$2" -gt 0 ] || [ $(($1 + $3)) -eq 0 ]; then

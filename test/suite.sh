@@ -12,8 +12,8 @@ sized special states statistics threads tiles training turns undo vmap wrap'
 # that go through most of it in little time.
 sanitized='between callbacks cells classes contexts custom devices direct doc earlier errors explain flow gradients guards hits inner ir
 many messages notes passes regions sized trace undo'
-# gcc 12's leak sanitizer often crashes in its own tracer after threads have ended (run.sh tries again when it does, once in some hundred
-# runs, without any): the tests without threads look for leaks.
+# gcc 12's leak sanitizer often crashes in its own tracer after threads have ended: the tests without threads look for leaks. Where it
+# crashes all the same, run.sh says so.
 threaded='classes codegen contexts devices dynamic explain many matmul lower team threads wrap'
 # The sanitizer's dlopen() knows no rpath, and the fakes keep what they were given.
 on_fake='cuda cublas driver_fails epilogues fake graphs lines programs scatter streams tiles undo'

@@ -30,7 +30,7 @@ one() { # folder limit 'name command'
 	if grep -q 'LeakSanitizer has encountered a fatal error' "$log"; then
 		ASAN_OPTIONS=detect_leaks=0 timeout "$limit" sh -c "$command" >"$log" 2>&1
 		rc=$?
-		echo "SKIP leaks of $name: gcc's leak sanitizer crashed in its own tracer" >>"$log"
+		printf '%s\n' "SKIP leaks of $name: gcc's leak sanitizer crashed in its own tracer" '0 passed, 0 failed, 1 skipped' >>"$log"
 	fi
 	set -- $(counts "$log")
 	failed=$2 verdict=ok

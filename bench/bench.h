@@ -158,6 +158,7 @@ int bench_run_suite(const bench_suite *s, const bench_suite_opts *o); /* returns
 
 int bench_train(const bench_suite_opts *o);  /* train.c */
 int bench_layers(const bench_suite_opts *o); /* layers.c */
+int bench_loops(const bench_suite_opts *o);  /* loops.c */
 int bench_many(long long n, bool json); /* many.c; returns the exit status */
 
 /* ---- state.c: the present speed of the machine ---- */

@@ -9,8 +9,9 @@
  *   tj-bench --lowering [--quick] [--json] [--seconds s] [REGEX]    tracing and lowering of large graphs (lowering.c)
  *   tj-bench --train [--quick] [--json] [--seconds s] [REGEX]      training steps (train.c); --list: their sizes as JSON
  *   tj-bench --layers [--quick] [--json] [--seconds s] [REGEX]     layers of networks (layers.c); --list: their operands as JSON
+ *   tj-bench --loops [--quick] [--json] [--seconds s] [REGEX]      functions beside loops in C (loops.c); --list: their operands as JSON
  *   tj-bench --many [N] [--json]                                   one function at N sizes (many.c)
- *   tj-bench [--products|--train|--layers] --serve                          reads lines "case seconds", answers each with JSON
+ *   tj-bench [--products|--train|--layers|--loops] --serve         reads lines "case seconds", answers each with JSON
  *
  * With --products, --only TEXT chooses names that contain it, --quick takes fewer rounds, and TJ_CPU=256 binds the libraries, too.
  * --sizes also times each case with the sizes as arguments of the code (TJ_DYNAMIC_ON).
@@ -59,7 +60,7 @@ static void put_header(void)
 
 typedef struct options {
 	long long many;
-	bool json, quick, small, serve, state, sizes, products, lowering, train, layers, list;
+	bool json, quick, small, serve, state, sizes, products, lowering, train, layers, loops, list;
 	int threads;         /* for products; 0: TJ_THREADS, or all */
 	int any;             /* products: bench_product_opts.any */
 	double seconds;      /* time for each case */
@@ -350,6 +351,7 @@ static bool parse(int argc, char **argv, options *o)
 		else if (!strcmp(argv[i], "--lowering")) o->lowering = true;
 		else if (!strcmp(argv[i], "--train")) o->train = true;
 		else if (!strcmp(argv[i], "--layers")) o->layers = true;
+		else if (!strcmp(argv[i], "--loops")) o->loops = true;
 		else if (!strcmp(argv[i], "--list")) o->list = true;
 		else if (!strcmp(argv[i], "--many")) o->many = i + 1 < argc && atoll(argv[i + 1]) > 0 ? atoll(argv[++i]) : 100000;
 		else if (!strcmp(argv[i], "--threads") && i + 1 < argc) o->threads = atoi(argv[++i]);
@@ -360,7 +362,7 @@ static bool parse(int argc, char **argv, options *o)
 		else if (argv[i][0] != '-') o->pattern = argv[i];
 		else return false;
 	}
-	return o->products || !((o->list && !o->train && !o->layers) || o->threads || o->any || *o->only);
+	return o->products || !((o->list && !o->train && !o->layers && !o->loops) || o->threads || o->any || *o->only);
 }
 
 typedef struct choice { const regex_t *want; const char *only; } choice;
@@ -381,6 +383,7 @@ int main(int argc, char **argv)
 		                "tj-bench --lowering [--json] [--quick] [--seconds s] [REGEX]\n"
 		                "tj-bench --train [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n"
 		                "tj-bench --layers [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n"
+		                "tj-bench --loops [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n"
 		                "tj-bench --many [N] [--json]\n");
 		return 2;
 	}
@@ -392,6 +395,7 @@ int main(int argc, char **argv)
 	const bench_suite_opts suite = { chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list };
 	if (o.train) return bench_train(&suite);
 	if (o.layers) return bench_layers(&suite);
+	if (o.loops) return bench_loops(&suite);
 	if (o.many) return bench_many(o.many, o.json);
 	hand_wake();
 	tj_ctx *c = tj_open(NULL);

@@ -38,7 +38,7 @@ search() { # name of the bug
 			by='FAIL does not build'
 			return
 		fi
-		(cd "$tree" && TJ_THREADS=1 BUILD="$build" test/run.sh -x -t 180 -o "$f" t) >"$log" 2>&1
+		(cd "$tree" && BUILD="$build" test/run.sh -x -t 180 -o "$f" t) >"$log" 2>&1
 		if grep -q ' FAILED ' "$log"; then
 			by=$f
 			return

@@ -2,7 +2,8 @@
 /* access: loads, stores and faults.
  *
  * Each access has a base address per unit; a loop adds the term of r. Adjacent lanes are one vector load or store, masked in
- * the tail; loads of lanes a few elements apart are vectors, shuffled (stride.c); lanes further apart are a gather or a scatter. A
+ * the tail; fields of structures are taken apart by shuffles (structs.c); loads of lanes a few elements apart are vectors, shuffled
+ * (stride.c); lanes further apart are a gather or a scatter. A
  * gather in the tail reads lane 0's element for absent lanes, so it needs no mask. */
 #include "codegen_llvm/cg.h"
 
@@ -169,6 +170,8 @@ static void load_vector(cg *c, uint32_t i, cg_str to)
 				to.s, type.s, mangle.s, p.s, size, n, c->mask.s, type.s);
 }
 
+static cg_str lane_0(cg *c, const cg_struct *s, uint32_t i) { return cg_touches(s, i) ? cg_address(c, i) : (cg_str){ "" }; }
+
 void cg_load(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
@@ -177,7 +180,11 @@ void cg_load(cg *c, uint32_t i)
 	int lanes = vec ? c->lanes : 1;
 	cg_str name = cg_fmt("%%v%u%s", i, c->place[i] == CG_BODY ? c->copy : ""),
 		   raw = t == TJ_BOOL ? cg_tmp(c) : name;
-	if (vec) load_vector(c, i, raw);
+	cg_struct *s = vec ? cg_struct_of(c, i) : NULL;
+	if (s) {
+		raw = cg_load_field(c, s, i, lane_0(c, s, i));
+		if (t != TJ_BOOL) name = raw;
+	} else if (vec) load_vector(c, i, raw);
 	else {
 		cg_str p = cg_address(c, i);
 		rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", raw.s, cg_mem_type(t, 1).s, p.s,
@@ -204,6 +211,11 @@ void cg_store(cg *c, uint32_t i)
 	int n = c->lanes, size = (int)tj_dtype_size(t);
 	cg_str v = to_memory(c, t, n, cg_use(c, in->src[0], n > 1)), type = cg_mem_type(t, n),
 		   mangle = cg_mem_mangle(t, n);
+	cg_struct *s = cg_struct_of(c, i);
+	if (s) {
+		cg_store_field(c, s, i, lane_0(c, s, i), v);
+		return;
+	}
 	if (n > 1 && (cg_lane_coef(c, in) != 1 || dyn_varies(c, in))) {
 		cg_str ps = addresses(c, i, true);
 		rt_putf(c->out,

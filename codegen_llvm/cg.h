@@ -65,6 +65,17 @@ typedef struct cg_own {
 } cg_own;
 typedef rt_vec(cg_own) cg_owns;
 
+/* Accesses to all fields of a structure, in an array of such (structs.c). */
+enum { CG_FIELDS = 16, CG_WIDEST = 64 /* of a register */ };
+typedef struct cg_struct {
+	int n;              /* elements of a structure */
+	tj_dtype dtype;
+	bool store;
+	uint32_t first, last; /* the access that loads all fields; that stores them */
+	uint32_t field[CG_FIELDS]; /* by place in the structure: the access; LO_NOREF: none */
+	cg_str part[CG_FIELDS]; /* the values, in the copy of the text that is being written */
+} cg_struct;
+
 typedef struct cg {
 	const lo_kernel *k;
 	const lo_schedule *s;
@@ -97,6 +108,8 @@ typedef struct cg {
 	bool wide_now;      /* the text at this point is in that form; false in the tail */
 	unsigned wide_id;
 	cg_str wide_lo, wide_stop, wide_off; /* wide: first column, last + 1; offset of the current vector from the first column */
+	uint32_t *together; /* by instruction: 1 + the structure that the access is a field of; 0: none */
+	rt_vec(cg_struct) structs;
 	uint32_t *rare;     /* by instruction: the select whose rare operand alone needs it (rare.c); 0: none */
 	bool far;           /* the kernel touches more bytes than the caches hold */
 	uint8_t *stream;    /* by instruction: a store that should bypass the caches */
@@ -258,6 +271,14 @@ void cg_fault(cg *c, uint32_t ins);
 enum { CG_NEAR = 4 }; /* largest step between lanes that are loaded as vectors, in elements */
 bool cg_strides_along(const cg *c, tj_dtype t, int64_t step); /* cg_load_along() can load them */
 void cg_load_along(cg *c, cg_str name, tj_dtype t, cg_str p, int64_t step); /* name: lane l has the element at p + l * step */
+
+/* ---- structs.c: arrays of structures ---- */
+void cg_find_structs(cg *c); /* sets together and structs; once c->lanes is known */
+cg_struct *cg_struct_of(cg *c, uint32_t access); /* NULL: at this point of the text the access stands alone */
+static inline bool cg_touches(const cg_struct *s, uint32_t access) { return access == (s->store ? s->last : s->first); } /* memory */
+/* at: the address of lane 0's element, if the access touches memory. Bools are bytes. */
+cg_str cg_load_field(cg *c, cg_struct *s, uint32_t load, cg_str at);
+void cg_store_field(cg *c, cg_struct *s, uint32_t store, cg_str at, cg_str value);
 
 /* ---- reduce.c: accumulators ---- */
 bool cg_acc_begin(cg *c, const lo_section *s);        /* finds the section's reductions; true: some need several chunks */

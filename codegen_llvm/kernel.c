@@ -362,12 +362,13 @@ static bool prepare(cg *c)
 	c->stream = rt_calloc(n);
 	c->staged = rt_calloc(n);
 	c->rare = rt_calloc(n * sizeof *c->rare);
+	c->together = rt_calloc(n * sizeof *c->together);
 	c->copy = "";
 	c->next_unit = "%u, 1";
 	c->unit_index = cg_fmt("%%u");
 	c->out = &c->body;
 	c->block_label = cg_fmt("unit");
-	return c->val && c->place && c->varies && c->tile && c->stream && c->staged && c->rare;
+	return c->val && c->place && c->varies && c->tile && c->stream && c->staged && c->rare && c->together;
 }
 
 static void drop(cg *c)
@@ -380,6 +381,8 @@ static void drop(cg *c)
 	rt_free(c->stream);
 	rt_free(c->staged);
 	rt_free(c->rare);
+	rt_free(c->together);
+	rt_vec_free(&c->structs);
 	rt_text_free(&c->entry);
 	rt_text_free(&c->unit);
 	rt_text_free(&c->pre);
@@ -416,6 +419,7 @@ static tj_status function(cg *c, rt_text *out)
 	else {
 		c->tail_lanes = cg_tail_lanes(c);
 		cg_find_staged(c);
+		cg_find_structs(c);
 		along_d(c);
 	}
 	assemble(c, out);

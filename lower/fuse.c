@@ -727,6 +727,7 @@ static void decide(lo_low *L, ir_ref r)
 		if (!lo_target_of(L, r)) view_without_kernels(L, r);
 		else if (stored) place(L, r);
 		else if (read_across(L, r)) copy_view(L, r);
+		else if (v->use && ir_numel(L->g, r) > 1) merge_readers(L, r);
 		return;
 	case LO_FUSE:
 		if (!v->light || stored) place(L, r);

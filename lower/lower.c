@@ -3,6 +3,7 @@
  *
  *   graph -> decomposed, DCE   ir_pass_decomp
  *         -> plain reductions  reduce.c   one group of adjacent axes each
+ *         -> short axes        short.c    values along an axis of a few elements are taken apart
  *         -> groups            fuse.c     which group or step computes each value, and how it gets its operands
  *         -> steps             order.c    with kernels from kbuild.c, long reductions shared out by share.c, kernels joined to library
  *                                         calls by epilogue.c; control flow is a step, too (flowstep.c)
@@ -179,19 +180,23 @@ static tj_status lower(lo_low *L, rt_plan *p)
 
 _Static_assert(LO_OFF(FOLD) == IR_OFF_FOLD && LO_OFF(CSE) == IR_OFF_CSE, "one set of bits");
 
-/* Decomposed, with loops that compute only what is read, and with plain reductions only, in `to`. */
-static tj_status prepare(const ir_graph *g, ir_graph *to, uint16_t off, rt_err *err)
+/* Decomposed, with loops that compute only what is read, with plain reductions only, and without short axes, in `to`. */
+static tj_status prepare(const ir_graph *g, ir_graph *to, const lo_opts *o, rt_err *err)
 {
-	ir_graph plain, few;
-	ir_graph_init(&plain);
-	ir_graph_init(&few);
-	plain.off = few.off = to->off = off;
-	tj_status st = ir_pass_decomp(g, &plain, NULL, err);
-	const bool loops = st == TJ_OK && !(off & LO_OFF(LOOPS)) && lo_has_flow(&plain);
-	if (loops) st = lo_loops(&plain, &few, err);
-	if (st == TJ_OK) st = lo_plain(loops ? &few : &plain, to, err);
-	ir_graph_free(&plain);
-	ir_graph_free(&few);
+	enum { DECOMPOSED, LOOPS, PLAIN, STAGES };
+	ir_graph stage[STAGES];
+	for (int i = 0; i < STAGES; i++) ir_graph_init(&stage[i]), stage[i].off = (uint8_t)o->off;
+	to->off = (uint8_t)o->off;
+	const ir_graph *now = &stage[DECOMPOSED];
+	tj_status st = ir_pass_decomp(g, &stage[DECOMPOSED], NULL, err);
+	if (st == TJ_OK && !(o->off & LO_OFF(LOOPS)) && lo_has_flow(now)) {
+		st = lo_loops(now, &stage[LOOPS], err);
+		now = &stage[LOOPS];
+	}
+	const bool shorts = o->target && !(o->off & LO_OFF(SHORT));
+	if (st == TJ_OK) st = lo_plain(now, shorts ? &stage[PLAIN] : to, err);
+	if (st == TJ_OK && shorts) st = lo_short(&stage[PLAIN], to, &o->moving, err);
+	for (int i = 0; i < STAGES; i++) ir_graph_free(&stage[i]);
 	return st;
 }
 
@@ -294,7 +299,7 @@ static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_er
 	ir_graph flat;
 	ir_graph_init(&flat);
 	rt_plan *p = new_plan((int)g->out.n, o->room);
-	tj_status st = p ? prepare(g, &flat, o->off, err) : nomem(err);
+	tj_status st = p ? prepare(g, &flat, o, err) : nomem(err);
 	if (st == TJ_OK) st = build_plan(&flat, o, o, p, &missing, err);
 	if (st != TJ_OK && missing) st = build_without(&flat, o, &p, missing, err);
 	ir_graph_free(&flat);
@@ -361,7 +366,7 @@ static void rehearse_there(void *p)
 	ir_graph flat;
 	ir_graph_init(&flat);
 	rt_out *out = rt_alloc(sizeof *out * ((size_t)r->g->out.n + 1));
-	r->st = out ? prepare(r->g, &flat, r->o->off, r->err) : nomem(r->err);
+	r->st = out ? prepare(r->g, &flat, r->o, r->err) : nomem(r->err);
 	if (r->st == TJ_OK) {
 		ir_graph placed;
 		const ir_graph *there = place(&flat, &placed, r->o, r->err);

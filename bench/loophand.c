@@ -352,7 +352,8 @@ HAND(groupby)
 }
 
 /* ---- particles ---- */
-static void pull(const float *restrict x, const float *restrict mass, float *restrict o, float *restrict t, int64_t n)
+static inline __attribute__((always_inline)) void pull(const float *restrict x, const float *restrict mass, float *restrict o, float *restrict t,
+                                                      int64_t n)
 {
 	float *restrict u = t, *restrict v = t + n, *restrict w = t + 2 * n; /* a structure of arrays, as one writes it */
 	for (int64_t i = 0; i < n; i++) u[i] = x[3 * i], v[i] = x[3 * i + 1], w[i] = x[3 * i + 2];
@@ -416,9 +417,9 @@ HAND(bonds)
 {
 	IN(0, float, x); OUT(float, o);
 	LANES for (int64_t i = 0; i < a->p[0]; i++) {
-		const float step = expf(-0.1f * fabsf(x[i]));
-		float now = 1, sum = 0;
-		for (int k = 0; k < 20; k++) now *= step, sum += 0.05f * now;
+		const float rate = 0.1f * fabsf(x[i]);
+		float sum = 0;
+		for (int k = 1; k <= 20; k++) sum += 0.05f * expf(-rate * (float)k);
 		o[i] = sum;
 	}
 }

@@ -275,12 +275,22 @@ static bool has_room(const lo_low *L, const lo_group *G, ir_ref r)
 	       G->reductions + !!(ir_ops[n->op].flags & IR_REDUCE) <= MAX_LOOPS;
 }
 
+/* A reduction over several axes reads an operand that is computed from values which lack some of them, so that no index of theirs is affine in
+ * r. The operand is stored, rather than several of these. */
+static void store_whole(lo_low *L, lo_group *G, const lo_use *made)
+{
+	const ir_ref x = ir_src(L->g, lo_node(L, made->value), 0);
+	if (L->val[x].how != LO_FUSE || L->val[x].light || lo_stored_for(L, G, x, made->src[0]->map, 0) < 2) return;
+	L->val[x].apart = L->val[x].own = true;
+}
+
 static void commit(lo_low *L, uint32_t id, lo_use *made)
 {
 	lo_group *G = L->group.v[id];
 	const ir_node *n = lo_node(L, made->value);
 	G->weight += lo_work(n);
 	G->reductions += !!(ir_ops[n->op].flags & IR_REDUCE);
+	if (ir_ops[n->op].flags & IR_REDUCE) store_whole(L, G, made);
 	lo_take(L, id, made);
 	lo_save_all(L, G, made, L->val[made->value].own);
 }
@@ -595,7 +605,7 @@ static void place(lo_low *L, ir_ref r)
 		const bool own = v->own, others = is_loaded(w, n, best);
 		if (others) v->own = true;
 		L->why = "the kernel reads it at several indices: it is stored and loaded";
-		if (!w[best].torn && try_join(L, w[best].group, r, w[best].map, kept || others)) {
+		if (!w[best].torn && !v->apart && try_join(L, w[best].group, r, w[best].map, kept || others)) {
 			v->refused = NULL;
 			lo_take_again(L, r, w, n, &by);
 			return;

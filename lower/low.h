@@ -78,6 +78,7 @@ typedef struct lo_dest { /* one more place where the value must be stored */
 typedef struct lo_val {
 	uint8_t how;
 	bool own;            /* it needs a buffer of its own */
+	bool apart;          /* no group of its readers computes it */
 	bool light;          /* recomputed wherever it is read: numbers, indices, a little arithmetic */
 	bool copied;         /* a leaf that is read from a row-major copy */
 	bool solid;          /* a view that a group reads out of its operand's buffer */
@@ -266,6 +267,9 @@ int64_t lo_outer(const lo_group *G);                        /* product of the ex
  * come before the arithmetic on what they read. The copy may hold nodes that no output needs. */
 tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err);
 void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim);
+
+/* ---- narrow.c ---- */
+ir_ref lo_narrow(ir_graph *g, ir_ref x, tj_dtype t); /* x cast to t, computed in t; IR_NONE: that is not possible, or saves nothing */
 
 /* ---- short.c ---- */
 /* Copies the graph so that values along an axis of a few elements are computed one by one. The copy may hold nodes that no output needs. */

@@ -19,7 +19,7 @@
 
 enum {
 	SHORT = 16,          /* longest axis that is taken apart */
-	NEAR = 4,            /* the same if the axis is one of an argument: loads of all parts take whole vectors */
+	NEAR = 4,            /* the same if the axis is one of an argument, or 2^k: few shuffles take its vectors apart */
 	LEAST = 8,          /* least number of elements of a part: it fills some lanes */
 	MOST_WORK = 128,     /* most work of all parts of a value (lo_work()) */
 	SMALL_PRODUCT = 4,   /* largest matrix on the right of a product */
@@ -330,7 +330,7 @@ static bool worth(const pass *p, ir_ref r, int axis, bool following)
 	cost c = { 0 };
 	if (n < 2 || n > SHORT || moves(p, n) || ir_numel(p->to, r) / n < LEAST) return false;
 	weigh(p, r, axis, &c);
-	return c.work * n <= MOST_WORK && (n <= NEAR || !c.loads || following);
+	return c.work * n <= MOST_WORK && (n <= NEAR || !c.loads || following || !(n & (n - 1)));
 }
 
 /* ---- the walk ---- */
@@ -362,10 +362,25 @@ static mark follow(const pass *p, const ir_node *n, const ir_ref *src)
 	return best;
 }
 
+/* An operand that broadcasts keeps a kernel from walking both axes as one: lanes would go along a last axis that is short. */
+static mark beside(const pass *p, const ir_node *n, const ir_ref *src)
+{
+	const int64_t *d = ir_dims(p->from, n);
+	const int last = n->rank - 1;
+	if (last < 1 || d[last] < 2 || d[last] > NEAR) return (mark){ 0 };
+	for (int k = 0; k < n->nsrc; k++) {
+		const ir_node *x = ir_at(p->to, src[k]);
+		const bool one = ir_numel(p->to, src[k]) == 1, same = x->rank == n->rank && !memcmp(dims(p, src[k]), d, sizeof *d * n->rank);
+		if (!one && !same && !ir_is_flow(x->op)) return (mark){ true, false, (int8_t)last };
+	}
+	return (mark){ 0 };
+}
+
 static ir_ref point(pass *p, ir_ref r, ir_ref *src)
 {
 	const ir_node *n = ir_at(p->from, r);
-	const mark m = by_element(n) ? follow(p, n, src) : (mark){ 0 };
+	mark m = by_element(n) ? follow(p, n, src) : (mark){ 0 };
+	if (!m.any && by_element(n)) m = beside(p, n, src);
 	bool apart = false;
 	for (int k = 0; k < n->nsrc; k++) apart |= is_apart(p, src[k]);
 	const ir_ref y = copy(p, r, src);

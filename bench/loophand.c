@@ -352,8 +352,7 @@ HAND(groupby)
 }
 
 /* ---- particles ---- */
-static inline __attribute__((always_inline)) void pull(const float *restrict x, const float *restrict mass, float *restrict o, float *restrict t,
-                                                      int64_t n)
+static inline void pull(const float *restrict x, const float *restrict mass, float *restrict o, float *restrict t, int64_t n)
 {
 	float *restrict u = t, *restrict v = t + n, *restrict w = t + 2 * n; /* a structure of arrays, as one writes it */
 	for (int64_t i = 0; i < n; i++) u[i] = x[3 * i], v[i] = x[3 * i + 1], w[i] = x[3 * i + 2];

@@ -56,6 +56,20 @@ static int cost(const cg *c, const lo_section *s)
 	return n;
 }
 
+/* Few elements, most of them far apart, as at the edges of a grid: vectors of them would be gathered and scattered, which saves no time and
+ * takes LLVM three times as long. */
+static bool is_sparse(const cg *c, int64_t elements)
+{
+	enum { FEW = 1 << 17 };
+	int far = 0, near = 0;
+	for (uint32_t i = 0; i < c->k->ins.n; i++) {
+		const lo_ins *in = &c->k->ins.v[i];
+		if ((in->op != LO_LOAD && in->op != LO_STORE) || c->place[i] != CG_BODY) continue;
+		*(access_cost(c, in) > 8 ? &far : &near) += 1;
+	}
+	return far > near && elements * c->k->ins.n < FEW;
+}
+
 static int reductions(const cg *c, const lo_section *s, int64_t *widest)
 {
 	int n = 0;
@@ -162,6 +176,7 @@ int cg_base_lanes(const cg *c)
 {
 	int64_t last = c->k->dim[c->k->ndim - 1], size = lo_size(c->k, last), block = lo_size(c->k, c->s->block), tree = 0;
 	int base = register_lanes(c), work = 0, lanes;
+	if (!c->k->reduces && !any_size(c->k) && is_sparse(c, elements(c->k))) return 1;
 	bool any = false, strips = c->s->scratch && elements(c->k) * lo_size(c->k, c->k->red) >= c->s->target->strip_elems;
 	for (uint32_t s = 0; s < c->k->section.n; s++) {
 		any |= c->k->section.v[s].loop;

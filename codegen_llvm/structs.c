@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* structs: arrays of structures. Loads of all fields of a structure, in neighbouring lanes, are whole vectors, taken apart by shuffles; stores
- * of all fields are put together and written as whole vectors.
+/* structs: arrays of structures. Loads of all fields of a structure, in neighbouring lanes, are whole vectors, taken apart by shuffles;
+ * stores of all fields are put together and written as whole vectors.
  *
  *   x0 y0 z0 x1 | y1 z1 x2 y2 | z2 x3 y3 z3       three vectors of four elements in memory
  *   x0 x1 x2 x3 , y0 y1 y2 y3 , z0 z1 z2 z3       three vectors of lanes
  *
- * The first load of a structure reads all of its fields, the last store writes them. Nothing before, between or behind the fields is touched:
- * a structure whose first or last field is not used is no structure. 2^k fields are taken apart in k steps, each of which parts the even from
- * the odd elements of two vectors; others by one shuffle for each vector and field.
+ * The first load of a structure reads all of its fields, the last store writes them. Nothing before, between or behind the fields is
+ * touched: a structure whose first or last field is not used is no structure. 2^k fields are taken apart in k steps, each of which
+ * parts the even from the odd elements of two vectors; others by one shuffle for each vector and field.
  *
- * dots of [1M,3]: 0.65 ms by lanes along r, 0.27 by loads of every third element, 0.23 with this. */
+ * dots of [1M,3]: 0.65 ms by lanes along r, 0.27 by loads of every third element, 0.21 with this (Zen 4, two threads). */
 #include "codegen_llvm/cg.h"
 
 static bool is_access(const lo_ins *in) { return in->op == LO_LOAD || in->op == LO_STORE; }

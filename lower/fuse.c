@@ -275,8 +275,8 @@ static bool has_room(const lo_low *L, const lo_group *G, ir_ref r)
 	       G->reductions + !!(ir_ops[n->op].flags & IR_REDUCE) <= MAX_LOOPS;
 }
 
-/* A reduction over several axes reads an operand that is computed from values which lack some of them, so that no index of theirs is affine in
- * r. The operand is stored, rather than several of these. */
+/* A reduction over several axes reads an operand that is computed from values which lack some of them, so that no index of theirs is
+ * affine in r. The operand is stored, rather than several of these. */
 static void store_whole(lo_low *L, lo_group *G, const lo_use *made)
 {
 	const ir_ref x = ir_src(L->g, lo_node(L, made->value), 0);

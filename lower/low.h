@@ -268,12 +268,18 @@ int64_t lo_outer(const lo_group *G);                        /* product of the ex
 tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err);
 void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim);
 
+/* ---- border.c ---- */
+/* Copies the graph so that what reads beyond an edge is computed apart from the interior. The copy may hold nodes that no output
+ * needs. */
+tj_status lo_border(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
+
 /* ---- narrow.c ---- */
 ir_ref lo_narrow(ir_graph *g, ir_ref x, tj_dtype t); /* x cast to t, computed in t; IR_NONE: that is not possible, or saves nothing */
 
 /* ---- short.c ---- */
-/* Copies the graph so that values along an axis of a few elements are computed one by one. The copy may hold nodes that no output needs. */
-tj_status lo_short(const ir_graph *from, ir_graph *to, const lo_moving *moving, rt_err *err);
+/* Copies the graph so that values along an axis of a few elements are computed one by one. The copy may hold nodes that no output
+ * needs. */
+tj_status lo_short(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
 
 /* ---- classify.c ---- */
 lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_opts *o); /* who could compute the node on its device */

@@ -3,6 +3,7 @@
  *
  *   graph -> decomposed, DCE   ir_pass_decomp
  *         -> plain reductions  reduce.c   one group of adjacent axes each
+ *         -> borders           border.c   edges of what rolls and pads are computed apart
  *         -> short axes        short.c    values along an axis of a few elements are taken apart
  *         -> groups            fuse.c     which group or step computes each value, and how it gets its operands
  *         -> steps             order.c    with kernels from kbuild.c, long reductions shared out by share.c, kernels joined to library
@@ -180,10 +181,11 @@ static tj_status lower(lo_low *L, rt_plan *p)
 
 _Static_assert(LO_OFF(FOLD) == IR_OFF_FOLD && LO_OFF(CSE) == IR_OFF_CSE, "one set of bits");
 
-/* Decomposed, with loops that compute only what is read, with plain reductions only, and without short axes, in `to`. */
+/* Decomposed, with loops that compute only what is read, with plain reductions only, without borders and short axes, in `to`.
+ */
 static tj_status prepare(const ir_graph *g, ir_graph *to, const lo_opts *o, rt_err *err)
 {
-	enum { DECOMPOSED, LOOPS, PLAIN, STAGES };
+	enum { DECOMPOSED, LOOPS, PLAIN, BORDER, STAGES };
 	ir_graph stage[STAGES];
 	for (int i = 0; i < STAGES; i++) ir_graph_init(&stage[i]), stage[i].off = (uint8_t)o->off;
 	to->off = (uint8_t)o->off;
@@ -193,9 +195,10 @@ static tj_status prepare(const ir_graph *g, ir_graph *to, const lo_opts *o, rt_e
 		st = lo_loops(now, &stage[LOOPS], err);
 		now = &stage[LOOPS];
 	}
-	const bool shorts = o->target && !(o->off & LO_OFF(SHORT));
-	if (st == TJ_OK) st = lo_plain(now, shorts ? &stage[PLAIN] : to, err);
-	if (st == TJ_OK && shorts) st = lo_short(&stage[PLAIN], to, &o->moving, err);
+	const bool borders = o->target && !(o->off & LO_OFF(BORDER)), shorts = o->target && !(o->off & LO_OFF(SHORT));
+	if (st == TJ_OK) st = lo_plain(now, borders || shorts ? &stage[PLAIN] : to, err);
+	if (st == TJ_OK && borders) st = lo_border(&stage[PLAIN], shorts ? &stage[BORDER] : to, o, err);
+	if (st == TJ_OK && shorts) st = lo_short(&stage[borders ? BORDER : PLAIN], to, o, err);
 	for (int i = 0; i < STAGES; i++) ir_graph_free(&stage[i]);
 	return st;
 }

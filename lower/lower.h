@@ -357,12 +357,13 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
  *                                                     again
  *  loops  one loop for several, and only what is read of its results
  *  turn   lanes along the rows of products of few columns
- *  short  values along an axis of a few elements are taken apart */
+ *  short  values along an axis of a few elements are taken apart
+ *  border edges are computed apart from the interior */
 /* clang-format off */
 #define LO_PASSES(X) \
 	X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") \
 	X(EPILOGUE, "epilogue") X(PANELS, "panels") X(BUNDLE, "bundle") X(RECOMPUTE, "recompute") X(LOOPS, "loops") X(TURN, "turn") \
-	X(SHORT, "short")
+	X(SHORT, "short") X(BORDER, "border")
 /* clang-format on */
 enum {
 #define X(name, text) LO_PASS_##name,

@@ -35,6 +35,11 @@ struct lo_target {
 	int64_t far_step;        /* elements; a row lies across memory when its elements are at least this far apart */
 	int64_t transposed;      /* elements; a value of at least this size is transposed before a kernel reads rows across it */
 
+	/* Parts of values (short.c, border.c). */
+	int64_t least_part;      /* elements; an axis is taken apart if each part has so many */
+	int64_t least_border;    /* elements; a value of at least this size is cut at the edges of what it reads */
+	int64_t least_axis;      /* the same of the axis that is cut */
+
 	/* Values kept between loops. */
 	int64_t kept_bytes;      /* most bytes of a kept row, or of kept_rows such rows together */
 	int64_t shared_bytes;    /* most bytes of the kept rows of a unit that live in LO_SHARED */

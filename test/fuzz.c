@@ -289,6 +289,9 @@ static const lo_target *other_cpu(uint64_t seed)
 	t->stored_after = (int)(r >> 60 & 3);
 	t->again_bytes = 16 << (r >> 58 & 15);
 	t->again_work = 3 << (r >> 62);
+	t->least_part = 1 << (which & 3);
+	t->least_border = 1 << (which & 7);
+	t->least_axis = 2 << (which & 1);
 	return t;
 }
 

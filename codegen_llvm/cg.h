@@ -48,6 +48,7 @@ typedef struct cg_acc {
 	cg_num nchunk, last; /* number of chunks (of a part, with parts); number of chunks of the last part */
 	bool fresh;         /* each step is one chunk: the accumulator starts from the identity and stays in registers */
 	bool part;          /* a PART: its lanes are stored at the end */
+	bool bytes;         /* it adds bytes, of which eight go to a lane */
 	cg_str state, istate, stack; /* arrays: the accumulator between chunks, its indices, and the stack of finished blocks */
 	cg_str at, stack_at; /* where state and stack of this vector begin; with `wide` inside those arrays */
 	cg_num step;        /* elements from one block of the stack to the next */
@@ -205,6 +206,7 @@ void cg_along_tiles(cg *c);
 
 /* ---- place.c, lanes.c: where each value is computed, and how many lanes there are ---- */
 void cg_place_all(cg *c);
+bool cg_sums_bytes(const cg *c, const lo_ins *in); /* along r, eight bytes to a lane of i64 */
 int cg_base_lanes(const cg *c);
 int cg_tail_lanes(const cg *c); /* once c->lanes is known */
 int cg_section_lanes(const cg *c, const lo_section *s);

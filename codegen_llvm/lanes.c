@@ -16,13 +16,28 @@ static int64_t round_pow2(int64_t n)
 
 static int smaller(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
-/* Lanes of one register: of bytes if the kernel has only byte-sized values, else of 32 bits. */
-static int register_lanes(const cg *c)
+/* Bytes of the vectors' elements that decide how many lanes there are; 1 if nothing is wider. What nobody reads does not count, nor what a
+ * sum of bytes replaces. */
+static size_t widest(const cg *c)
 {
-	for (uint32_t i = 0; i < c->k->ins.n; i++)
-		if (tj_dtype_size((tj_dtype)c->k->ins.v[i].dtype) > 1) return c->bits / 32;
-	return c->bits / 8;
+	size_t most = 1;
+	uint8_t *wanted = rt_calloc(c->k->ins.n + 1u);
+	for (uint32_t i = c->k->ins.n; wanted && i-- > 0;) {
+		const lo_ins *in = &c->k->ins.v[i];
+		const bool sums = cg_sums_bytes(c, in), effect = in->op == LO_STORE || in->op == LO_FAULT || in->op == LO_REDUCE || in->op == LO_PART;
+		if (!wanted[i] && !effect) continue;
+		if (sums) wanted[c->k->ins.v[in->src[0]].src[0]] = 1;
+		for (int s = 0; s < in->nsrc && !sums; s++) wanted[in->src[s]] = 1;
+		if (in->dyn != LO_NOREF) wanted[in->dyn] = 1;
+		const size_t bytes = sums ? 1 : tj_dtype_size((tj_dtype)in->dtype);
+		if ((c->varies[i] || effect) && bytes > most) most = bytes;
+	}
+	rt_free(wanted);
+	return wanted ? most : sizeof(float);
 }
+
+/* Lanes of one register: of bytes if the kernel has only byte-sized vectors, else of 32 bits. */
+static int register_lanes(const cg *c) { return widest(c) > 1 ? c->bits / 32 : c->bits / 8; }
 
 static bool has_doubles(const lo_kernel *k)
 {

@@ -17,6 +17,16 @@ int64_t cg_lane_coef(const cg *c, const lo_ins *in)
 	return c->rows ? (c->in_loop ? x->rcoef : 0) : x->coef[c->k->ndim - 1];
 }
 
+/* A sum of i64 whose operand is a byte or a bool that was widened. */
+bool cg_sums_bytes(const cg *c, const lo_ins *in)
+{
+	if ((in->op != LO_REDUCE && in->op != LO_PART) || in->imm != LO_RED_ADD || !c->rows) return false;
+	const lo_ins *x = &c->k->ins.v[in->src[0]];
+	if (x->op != LO_CONVERT || x->dtype != TJ_I64 || !c->varies[x->src[0]]) return false;
+	const uint8_t from = c->k->ins.v[x->src[0]].dtype;
+	return from == TJ_U8 || from == TJ_BOOL;
+}
+
 static bool own_lanes(const cg *c, const lo_ins *in, bool loop)
 {
 	const lo_index *x = &c->k->index.v[in->index];

@@ -10,6 +10,8 @@
 #include "codegen_llvm/cg.h"
 #include "ir/tree.h"
 
+enum { LEAST_BYTES = 16 }; /* lanes: the shortest vector whose bytes an instruction adds */
+
 /* ---- arithmetic ---- */
 static cg_str identity(const cg_acc *a, int lanes)
 {
@@ -136,6 +138,8 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 	a->index_dtype = !red.known || red.v <= INT32_MAX ? TJ_I32 : TJ_I64;
 	a->lanes = c->lanes;
 	a->nchunk = cg_lit(1);
+	a->bytes = c->lanes >= LEAST_BYTES && cg_sums_bytes(c, in);
+	if (a->bytes) a->lanes = (c->lanes < c->bits / 8 ? c->lanes : c->bits / 8) / 8;
 	if (!a->ordered) return;
 	if (c->rows) a->lanes = (int)(r < wide ? r : wide);
 	a->chunk = !c->rows ? IR_TREE_COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * IR_TREE_ROWS;
@@ -253,9 +257,33 @@ static void update_memory(cg *c, cg_acc *a, cg_str x)
 	store(c, a->dtype, c->lanes, combine(c, a, c->lanes, load(c, a->dtype, c->lanes, p), x), p);
 }
 
+/* Adds bytes (bools, as 0 and 1), eight to a lane: PSADBW, the sum of their distances from 0. */
+static void update_bytes(cg *c, cg_acc *a)
+{
+	const int n = 8 * a->lanes;
+	const char *name = n == 64 ? "avx512.psad.bw.512" : n == 32 ? "avx2.psad.bw" : "sse2.psad.bw";
+	const uint32_t src = c->k->ins.v[c->k->ins.v[a->ins].src[0]].src[0];
+	const tj_dtype t = (tj_dtype)c->k->ins.v[src].dtype;
+	const cg_str x = cg_select_mask(c, t, cg_use(c, src, true), cg_literal(t, 0, c->lanes)), to = cg_type(TJ_I64, a->lanes);
+	for (int from = 0; from < c->lanes; from += n) {
+		cg_str v = part(c, t, c->lanes, from, n, x), sum = cg_tmp(c);
+		if (t == TJ_BOOL) {
+			const cg_str bytes = cg_tmp(c);
+			rt_putf(c->out, "  %s = zext %s %s to %s\n", bytes.s, cg_type(t, n).s, v.s, cg_type(TJ_U8, n).s);
+			v = bytes;
+		}
+		rt_putf(c->out, "  %s = call %s @llvm.x86.%s(<%d x i8> %s, <%d x i8> zeroinitializer)\n", sum.s, to.s, name, n, v.s, n);
+		a->now = combine(c, a, a->lanes, a->now, sum);
+	}
+}
+
 void cg_acc_update(cg *c, cg_acc *a)
 {
 	uint32_t src = c->k->ins.v[a->ins].src[0];
+	if (a->bytes) {
+		update_bytes(c, a);
+		return;
+	}
 	cg_str x = cg_use(c, src, true);
 	if (c->rows) x = cg_select_mask(c, a->dtype, x, identity(a, c->lanes));
 	if (a->arg) update_arg(c, a, x);

@@ -63,7 +63,10 @@ tj_tensor *tj_nanmean_at(const char *site, tj_tensor *x, tj_dims axes, bool keep
 	return as_was(site, tj_div(tj_sum(tj_where(nan, tj_f(0), w), axes, keepdim), count), tj_dtype_of(x));
 }
 
-tj_tensor *tj_count_nonzero_at(const char *site, tj_tensor *x, tj_dims axes) { return tj_sum(tj_ne(x, tj_i(0)), axes, false); }
+tj_tensor *tj_count_nonzero_at(const char *site, tj_tensor *x, tj_dims axes)
+{
+	return tj_sum(!tj_is_poison(x) && tj_dtype_of(x) == TJ_BOOL ? x : tj_ne(x, tj_i(0)), axes, false);
+}
 
 /* ---- covariance ---- */
 static int64_t observations(tj_tensor *x) { return tj_rank(x) ? tj_dim(x, -1) : 1; }

@@ -11,9 +11,11 @@
  *   (add of x and x rolled by 1)                          %9 = add f32[99] %7 %8
  *                                                         %10 = cat f32[100] %6 %9 axis=0
  *
- * roll, pad in all its modes, and shifts become cats of views. A point op that reads such cats, at any offset, is cut where the cats are; in
- * each box it reads just one piece of each. Nothing but the edges tests where it is, the padded value is not stored, and the interior reads
- * plain slices. The boxes are joined by cats, so each kernel stores where its box lies.
+ * roll, pad in all its modes, and shifts become cats of views. A point op that reads such cats, at any offset, is cut where the cats
+ * are; in each box it reads just one piece of each. Nothing tests where it is, the padded value is not stored, and the interior reads plain
+ * slices. The boxes are joined by cats, so each kernel stores where its box lies.
+ *
+ * With sizes that move nothing is cut: where edges lie is a literal of the code, which then would serve one size only.
  *
  * Where an edge would be cut too often (a window of many elements), it is one box, for which a small padded value is stored. */
 #include "lower/target.h"
@@ -26,7 +28,11 @@ enum {
 	MOST_EDGE = 4        /* a cat has a border if its other pieces are at most one in so many elements */
 };
 
-typedef struct seen { ir_ref r; int8_t axis[TJ_MAX_RANK]; int64_t off[TJ_MAX_RANK]; } seen; /* index k of r: index axis[k] of the root, and off[k] */
+typedef struct seen { /* index k of r: index axis[k] of the root, and off[k] */
+	ir_ref r;
+	int8_t axis[TJ_MAX_RANK];
+	int64_t off[TJ_MAX_RANK];
+} seen;
 
 typedef struct pass {
 	const ir_graph *from;
@@ -46,7 +52,7 @@ static bool has_border(const pass *p, ir_ref r)
 	const ir_node *n = ir_at(p->from, r);
 	const int64_t axis = n->op == IR_cat ? ir_attr(p->from, n)[0] : 0;
 	int64_t most = 0;
-	if (n->op != IR_cat || n->nsrc < 2 || dims(p, r)[axis] < p->o->target->least_axis || lo_moves(&p->o->moving, dims(p, r)[axis])) return false;
+	if (n->op != IR_cat || n->nsrc < 2 || dims(p, r)[axis] < p->o->target->least_axis) return false;
 	for (int k = 0; k < n->nsrc; k++) {
 		const int64_t size = dims(p, ir_src(p->from, n, k))[axis];
 		if (size > most) most = size;
@@ -189,7 +195,7 @@ static ir_ref walk(void *env, ir_ref r, ir_ref *src)
 {
 	pass *p = env;
 	lo_box b = lo_whole(&p->w, r);
-	const bool cuts = p->root[r] && p->bordered[r] && lo_by_element(ir_at(p->from, r)) && find_cuts(p, r);
+	const bool cuts = !p->o->moving.nmoving && p->root[r] && p->bordered[r] && lo_by_element(ir_at(p->from, r)) && find_cuts(p, r);
 	return cuts ? join(p, r, 0, &b) : lo_copy(p->w.to, p->from, r, src);
 }
 

@@ -462,7 +462,7 @@ static void touch_operands(lo_low *L, ir_ref r)
 	lo_access *a = L->val[r].operand = lo_mem(L, sizeof *a * (n->nsrc + 1u));
 	lo_buf_of(L, r);
 	for (int k = 0; a && k < n->nsrc; k++, a++) {
-		ir_ref src = ir_src(L->g, n, k);
+		ir_ref src = lo_step_reads(L, r, k);
 		lo_access_of(L, src, a);
 		if (lo_takes(L, r, k, a) && (!ir_is_flow(n->op) || lo_flow_takes(L, src, a))) {
 			lo_need(L, a);

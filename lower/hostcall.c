@@ -108,6 +108,7 @@ static lo_call *new_env(lo_low *L, rt_plan *p, ir_ref r, int nsrc)
 static void put_operand(lo_low *L, lo_call *e, int k, ir_ref r, const lo_access *a, rt_at *at)
 {
 	e->src[k].meta = ir_meta_of(L->g, r);
+	e->src[k].meta.dtype = lo_node(L, a->base)->dtype; /* of an index that is read as it is; else r's own */
 	memcpy(e->src[k].stride, a->stride, sizeof a->stride);
 	at[k].buf = lo_buf_at(L, a);
 	at[k].offset = a->offset * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, a->base)->dtype);

@@ -42,3 +42,12 @@ char *lo_take_text(rt_text *t, rt_arena *mem)
 	rt_text_free(t);
 	return s;
 }
+
+ir_ref lo_step_reads(const lo_low *L, ir_ref r, int k)
+{
+	const ir_node *n = lo_node(L, r);
+	const ir_ref src = ir_src(L->g, n, k);
+	const ir_node *c = lo_node(L, src);
+	if (ir_ops[n->op].opclass != IR_SCATTER || k != 1 || L->val[r].how != LO_LIB || n->device != RT_CPU || c->op != IR_cast) return src;
+	return rt_is_float((tj_dtype)lo_node(L, ir_src(L->g, c, 0))->dtype) ? src : ir_src(L->g, c, 0);
+}

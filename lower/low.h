@@ -223,6 +223,9 @@ char *lo_take_text(rt_text *t, rt_arena *mem); /* the text as a string of mem; f
 void lo_hold(rt_plan *p, rt_shared *x); /* the plan takes over the caller's reference; x may be NULL */
 rt_at *lo_step_operands(rt_plan *p, rt_step *t, uint32_t n); /* n zeroed operands; the caller fills in buffers and offsets */
 
+/* What the step of r, which is no kernel, reads as operand k: a scatter of the CPU reads its index as it is, not cast to i64. */
+ir_ref lo_step_reads(const lo_low *L, ir_ref r, int k);
+
 /* ---- view.c: strides through views ---- */
 void lo_access_of(const lo_low *L, ir_ref r, lo_access *a); /* the value as strides over a buffer, as far as is decided; marks nothing */
 void lo_operand_of(const lo_low *L, ir_ref r, int k, lo_access *a); /* operand k of r, as was decided with r */
@@ -274,7 +277,9 @@ void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim)
 tj_status lo_border(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
 
 /* ---- narrow.c ---- */
-ir_ref lo_narrow(ir_graph *g, ir_ref x, tj_dtype t); /* x cast to t, computed in t; IR_NONE: that is not possible, or saves nothing */
+/* IR_NONE: that is not possible, or saves nothing */
+ir_ref lo_narrow(ir_graph *g, ir_ref x, tj_dtype t); /* x cast to t, computed in t */
+ir_ref lo_narrow_distance(ir_graph *g, ir_ref x); /* |x|, a difference, computed in bytes */
 
 /* ---- short.c ---- */
 /* Copies the graph so that values along an axis of a few elements are computed one by one. The copy may hold nodes that no output

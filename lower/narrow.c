@@ -5,7 +5,8 @@
  *   %3 = add i64[n] %2 5              =>     %3 = add u8[n] %0 5
  *   %4 = cast u8[n] %3
  *
- * Sums, products and bits of a wrapped integer depend on no higher bits. Those of a quotient, a comparison or a shift to the right do. */
+ * Sums, products and bits of a wrapped integer depend on no higher bits. Those of a quotient, a comparison or a shift to the right do.
+ * So do distances; but those of bytes are bytes. */
 #include "lower/low.h"
 
 enum { DEPTH = 8, PIECES = 16 }; /* PIECES: of a cat; more than other ops have operands */
@@ -54,6 +55,22 @@ static ir_ref narrowed(ir_graph *g, ir_ref r, tj_dtype t, int depth)
 	for (int k = 0; k < n.nsrc; k++) src[k] = k < from ? ir_src(g, &n, k) : narrowed(g, ir_src(g, &n, k), t, depth + 1);
 	g->mode = n.mode;
 	return ir_emit(g, (ir_op)n.op, n.nsrc, src, n.nattr, attr, n.site);
+}
+
+/* |a - b| of bytes that were widened: the larger less the smaller, in bytes. */
+ir_ref lo_narrow_distance(ir_graph *g, ir_ref x)
+{
+	const ir_node d = *ir_at(g, x);
+	ir_ref v[2];
+	if (d.op != IR_sub || !is_whole(d.dtype) || !rt_is_signed((tj_dtype)d.dtype) || tj_dtype_size((tj_dtype)d.dtype) < 2) return IR_NONE;
+	for (int k = 0; k < 2; k++) {
+		const ir_node *n = ir_at(g, ir_src(g, &d, k));
+		if (n->op != IR_cast || ir_at(g, ir_src(g, n, 0))->dtype != TJ_U8) return IR_NONE;
+		v[k] = ir_src(g, n, 0);
+	}
+	g->mode = d.mode;
+	const ir_ref most = ir_op2(g, IR_maximum, v[0], v[1], d.site), least = ir_op2(g, IR_minimum, v[0], v[1], d.site);
+	return ir_cast(g, ir_op2(g, IR_sub, most, least, d.site), (tj_dtype)d.dtype, d.site);
 }
 
 ir_ref lo_narrow(ir_graph *g, ir_ref x, tj_dtype t)

@@ -174,7 +174,9 @@ static ir_ref plain(ir_graph *to, const ir_graph *from, ir_ref r, ir_ref *src)
 	if (accumulates) widen(to, x, src);
 	ir_ref y;
 	if (reduces(x) && ir_numel(from, r) != 0) y = ir_keep_device(to, split(to, from, r, src), x);
-	else y = x->op == IR_gather ? gather(to, from, r, src) : x->op == IR_cast ? lo_narrow(to, src[0], (tj_dtype)x->dtype) : IR_NONE;
+	else if (x->op == IR_gather) y = gather(to, from, r, src);
+	else if (x->op == IR_cast) y = lo_narrow(to, src[0], (tj_dtype)x->dtype);
+	else y = x->op == IR_abs ? lo_narrow_distance(to, src[0]) : IR_NONE;
 	if (y == IR_NONE && to->err.code == TJ_OK) y = ir_copy(to, from, r, src);
 	return y != IR_NONE && accumulates && rt_is_narrow((tj_dtype)x->dtype) ? ir_cast(to, y, (tj_dtype)x->dtype, x->site) : y;
 }

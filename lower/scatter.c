@@ -6,7 +6,7 @@
  *   parts of the index       the largest, the least, sums of integers: each part has a copy of the result, and the copies are joined in
  *                            order
  *
- * A sum of floats along the only axis runs on one thread. */
+ * A sum of floats along the only axis runs on one thread. An index of another dtype than i64 is widened a few elements at a time. */
 #include "lower/library.h"
 #include "runtime/bytes.h"
 
@@ -141,11 +141,10 @@ enum { MOST_PARTS = 64, ENOUGH = 1 << 14, LINE = 16 }; /* ENOUGH: indices that p
 
 typedef struct parts {
 	ir_op op;
-	tj_dtype dtype;
+	tj_dtype dtype, index_dtype;
 	walk w;              /* of all */
 	row_fn *row;
-	const int64_t *index;
-	const void *from;
+	const void *index, *from;
 	char *out, *copy;    /* copy: the results of all parts but the first, one after the other; NULL: all parts write out */
 	int64_t numel;       /* of the result */
 	int64_t size, step;  /* of the scattered axis */
@@ -182,6 +181,88 @@ static bool any_groups(ir_op op, tj_dtype t)
 	return !rt_is_float(t) || op == IR_scatter_amax || op == IR_scatter_amin;
 }
 
+/* n elements of an index, from x on, in steps. */
+static void widen(tj_dtype t, int64_t *to, const void *x, int64_t at, int64_t step, int64_t n)
+{
+#define EACH(T) \
+	do { \
+		const T *v = (const T *)x + at; \
+		if (step == 1) for (int64_t i = 0; i < n; i++) to[i] = v[i]; \
+		else for (int64_t i = 0; i < n; i++) to[i] = v[i * step]; \
+	} while (0)
+	switch (t) {
+	case TJ_BOOL: case TJ_U8: EACH(uint8_t); break;
+	case TJ_I8: EACH(int8_t); break;
+	case TJ_I16: EACH(int16_t); break;
+	case TJ_I32: EACH(int32_t); break;
+	default: EACH(int64_t);
+	}
+#undef EACH
+}
+
+/* ---- counting: equal integers are added to few elements ---- */
+enum { MOST_COUNTS = 1024, TABLES = 4 };
+static bool counts(const parts *p, const walk *w)
+{
+	const int last = w->rank - 1;
+	return p->op == IR_scatter_add && !rt_is_float(p->dtype) && p->dtype != TJ_BOOL && !w->sstride[last] && !w->ostride[last] &&
+	       w->istride[last] && p->size <= MOST_COUNTS && w->n >= p->size && w->n <= UINT32_MAX;
+}
+
+/* Neighbours count in tables of their own: an element that is read just after it was written waits for that. */
+static bool count_some(uint32_t (*table)[MOST_COUNTS], const int64_t *index, int64_t n, int64_t size)
+{
+	int64_t i = 0;
+	for (; i + TABLES <= n; i += TABLES) {
+		const uint64_t a = (uint64_t)index[i], b = (uint64_t)index[i + 1], c = (uint64_t)index[i + 2], d = (uint64_t)index[i + 3];
+		if ((a >= (uint64_t)size) | (b >= (uint64_t)size) | (c >= (uint64_t)size) | (d >= (uint64_t)size)) return false;
+		table[0][a]++, table[1][b]++, table[2][c]++, table[3][d]++;
+	}
+	for (; i < n; i++) {
+		if (OUT(index[i], size)) return false;
+		table[0][index[i]]++;
+	}
+	return true;
+}
+
+/* The element, times its count, is added to each element of the result. */
+static void add_counts(const parts *p, const walk *w, uint32_t (*table)[MOST_COUNTS], char *to)
+{
+	const size_t size = tj_dtype_size(p->dtype);
+	const char *x = (const char *)p->from + w->src * (int64_t)size;
+	for (int64_t i = 0; i < p->size; i++) {
+		const uint64_t n = (uint64_t)table[0][i] + table[1][i] + table[2][i] + table[3][i];
+		char *o = to + (w->out + i * p->step) * (int64_t)size;
+		const ir_scalar was = ir_load(p->dtype, o), one = ir_load(p->dtype, x);
+		if (n) ir_store(p->dtype, o, (ir_scalar){ .i = (int64_t)((uint64_t)was.i + n * (uint64_t)one.i) });
+	}
+}
+
+/* A row of the walk. */
+static bool put_row(const parts *p, const walk *w, char *to)
+{
+	enum { SOME = 512 };
+	int64_t index[SOME], istride[TJ_MAX_RANK + 1] = { 0 };
+	uint32_t table[TABLES][MOST_COUNTS];
+	const int last = w->rank - 1;
+	const bool count = counts(p, w);
+	if (p->index_dtype == TJ_I64 && !count) return p->row(w, p->index, p->from, to, p->size, p->step);
+	for (int i = 0; count && i < TABLES; i++) memset(table[i], 0, sizeof **table * (size_t)p->size);
+	walk some = *w;
+	some.istride = istride;
+	some.index = 0;
+	istride[last] = w->istride[last] != 0;
+	for (int64_t at = 0; at < w->n; at += SOME) {
+		some.n = w->n - at < SOME ? w->n - at : SOME;
+		widen(p->index_dtype, index, p->index, w->index + at * w->istride[last], w->istride[last], istride[last] ? some.n : 1);
+		if (!(count ? count_some(table, index, some.n, p->size) : p->row(&some, index, p->from, to, p->size, p->step))) return false;
+		some.src += some.n * w->sstride[last];
+		some.out += some.n * w->ostride[last];
+	}
+	if (count) add_counts(p, w, table, to);
+	return true;
+}
+
 static void run_parts(void *env, int thread, int64_t begin, int64_t end)
 {
 	parts *p = env;
@@ -191,7 +272,7 @@ static void run_parts(void *env, int thread, int64_t begin, int64_t end)
 		char *to = p->out;
 		if (i && p->copy) fill_neutral(p->op, p->dtype, p->numel, to = p->copy + (i - 1) * p->numel * (int64_t)tj_dtype_size(p->dtype));
 		if (!w.dim[p->axis]) continue;
-		do p->bad[i] = !p->row(&w, p->index, p->from, to, p->size, p->step);
+		do p->bad[i] = !put_row(p, &w, to);
 		while (!p->bad[i] && next_row(&w));
 	}
 }
@@ -225,14 +306,15 @@ static void join(parts *p)
 		(void)p->row(&w, &none, p->copy + (i - 1) * p->numel * (int64_t)tj_dtype_size(p->dtype), p->out, 1, 0);
 }
 
-/* base, index (i64), src -> out, row-major. */
+/* base, index, src -> out, row-major. */
 static tj_status scatter(ir_op op, int64_t axis, const ir_value *src, void *out, const char *site, rt_run *r)
 {
 	static const int64_t one[1] = { 0 };
 	const ir_value *base = &src[0], *index = &src[1], *add = &src[2];
 	const tj_dtype t = (tj_dtype)base->meta.dtype;
 	int64_t stride[TJ_MAX_RANK + 1] = { 1 }, count;
-	parts p = { .op = op, .dtype = t, .row = row_of(op, t), .index = index->data, .from = add->data, .out = out, .size = 1, .step = 1 };
+	parts p = { .op = op, .dtype = t, .index_dtype = (tj_dtype)index->meta.dtype, .row = row_of(op, t), .index = index->data,
+	            .from = add->data, .out = out, .size = 1, .step = 1 };
 	p.w = (walk){ .rank = index->meta.rank, .istride = index->stride, .sstride = add->stride, .n = 1 };
 	rt_pack(base->meta.rank, base->meta.dim, tj_dtype_size(t), base->data, base->stride, out);
 	if (!rt_numel(p.w.rank, index->meta.dim, &count) || !count || !rt_numel(base->meta.rank, base->meta.dim, &p.numel)) return TJ_OK;

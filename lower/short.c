@@ -171,7 +171,7 @@ static void weigh(const pass *p, ir_ref r, int axis, cost *c)
 	}
 	if (is_view(n) || ir_is_leaf(n->op)) c->loads |= n->op != IR_const && ir_numel(p->from, r) / count >= p->o->target->least_part;
 	else if (is_apart(p, r)) c->work += 4;
-	else c->stored |= ir_numel(p->from, r) / count >= p->o->target->least_part;
+	else c->stored = true;
 }
 
 /* Value r may be taken apart along the axis. */
@@ -185,6 +185,16 @@ static bool worth(const pass *p, ir_ref r, int axis, int most)
 }
 
 /* ---- kinds ---- */
+/* Something in memory goes into it. */
+static bool has_memory(const pass *p, ir_ref r, int depth)
+{
+	enum { DEEP = 8 };
+	const ir_node *n = node(p, r);
+	bool any = n->op == IR_input || n->op == IR_data || depth == DEEP || !(lo_by_element(n) || is_view(n) || ir_is_leaf(n->op) || !n->nsrc);
+	for (int k = 0; k < n->nsrc && !any; k++) any = has_memory(p, operand(p, n, k), depth + 1);
+	return any;
+}
+
 /* An operand that broadcasts keeps a kernel from walking both axes as one: lanes would go along a last axis that is short. */
 static mark beside(const pass *p, ir_ref r)
 {
@@ -194,7 +204,7 @@ static mark beside(const pass *p, ir_ref r)
 	for (int k = 0; k < n->nsrc; k++) {
 		const ir_ref x = operand(p, n, k);
 		const bool same = node(p, x)->rank == n->rank && !memcmp(dims(p, x), dims(p, r), sizeof(int64_t) * n->rank);
-		if (ir_numel(p->from, x) > 1 && !same) return (mark){ APART, false, (int8_t)last };
+		if (ir_numel(p->from, x) > 1 && !same && has_memory(p, x, 0)) return (mark){ APART, false, (int8_t)last };
 	}
 	return (mark){ 0 };
 }

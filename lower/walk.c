@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* walk: what passes that copy a graph share: the walk over its nodes, and parts of values.
  *
- * A part is a box of indices. It is taken through the ops that compute the value: a part of x + y is the sum of parts of x and y, a part of a
- * cat is a part of one of its pieces, or several side by side. Where it goes no further, it is a slice of the whole value. */
+ * A part is a box of indices. It is taken through the ops that compute the value: a part of x + y is the sum of parts of x and y, a part
+ * of a cat is a part of one of its pieces, or several side by side. Where it goes no further, it is a slice of the whole value. */
 #include "lower/walk.h"
 
 bool lo_by_element(const ir_node *n)

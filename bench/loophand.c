@@ -352,24 +352,27 @@ HAND(groupby)
 }
 
 /* ---- particles ---- */
-static inline void pull(const float *restrict x, const float *restrict mass, float *restrict o, float *restrict t, int64_t n)
-{
-	float *restrict u = t, *restrict v = t + n, *restrict w = t + 2 * n; /* a structure of arrays, as one writes it */
-	for (int64_t i = 0; i < n; i++) u[i] = x[3 * i], v[i] = x[3 * i + 1], w[i] = x[3 * i + 2];
-	PARALLEL for (int64_t i = 0; i < n; i++) {
-		float p = 0, q = 0, r = 0;
-#pragma omp simd reduction(+ : p, q, r)
-		for (int64_t j = 0; j < n; j++) {
-			const float dx = u[j] - u[i], dy = v[j] - v[i], dz = w[j] - w[i], r2 = dx * dx + dy * dy + dz * dz + 0.01f;
-			const float s = (mass ? mass[j] : 1) / (r2 * sqrtf(r2));
-			p += dx * s, q += dy * s, r += dz * s;
-		}
-		o[3 * i] = p, o[3 * i + 1] = q, o[3 * i + 2] = r;
+#define PULL(name, weight) \
+	HAND(name) \
+	{ \
+		IN(0, float, x); OUT(float, o); \
+		const float *restrict mass = a->in[1]; \
+		const int64_t n = a->p[0]; \
+		float *restrict u = a->tmp, *restrict v = u + n, *restrict w = v + n; /* a structure of arrays, as one writes it */ \
+		for (int64_t i = 0; i < n; i++) u[i] = x[3 * i], v[i] = x[3 * i + 1], w[i] = x[3 * i + 2]; \
+		PARALLEL for (int64_t i = 0; i < n; i++) { \
+			float p = 0, q = 0, r = 0; \
+			_Pragma("omp simd reduction(+ : p, q, r)") for (int64_t j = 0; j < n; j++) { \
+				const float dx = u[j] - u[i], dy = v[j] - v[i], dz = w[j] - w[i], r2 = dx * dx + dy * dy + dz * dz + 0.01f; \
+				const float s = weight / (r2 * sqrtf(r2)); \
+				p += dx * s, q += dy * s, r += dz * s; \
+			} \
+			o[3 * i] = p, o[3 * i + 1] = q, o[3 * i + 2] = r; \
+		} \
+		(void)mass; \
 	}
-}
-
-HAND(nbody) { pull(a->in[0], a->in[1], a->out[0], a->tmp, a->p[0]); }
-HAND(nbody_pow) { pull(a->in[0], NULL, a->out[0], a->tmp, a->p[0]); }
+PULL(nbody, mass[j])
+PULL(nbody_pow, 1)
 
 HAND(lennard)
 {

@@ -22,7 +22,7 @@ static bool is_plain(const jit_path *p)
 	for (const jit_node *n = p->boundary->parent; n->parent; n = n->parent)
 		if (n->op >= IR_OPS || ir_ops[n->op].nresult != 1 || n->loose) return false;
 	for (uint32_t i = 0; i < p->nexpr; i++)
-		if (p->expr[i].callback) return false;
+		if (p->expr[i].callback || (p->expr[i].op == IR_pow && p->expr[i].nsrc == 3)) return false; /* power.c chose by a number */
 	for (uint32_t i = 0; i < p->nout; i++)
 		if (p->out[i].kind == JIT_FROM_VALUE && p->plan->value[p->out[i].index].seq & JIT_INNER) return false;
 	return true;

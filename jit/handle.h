@@ -25,10 +25,14 @@ bool jit_alias_of(jit_act *a, tj_tensor *h, tj_tensor *t);
 /* number.c */
 /* For tj_full(): returns value, or an error if it is a number that dtype t cannot hold; direct mode checks late numbers again. */
 tj_tensor *jit_fitting(const char *site, tj_dtype t, tj_tensor *value);
+double jit_listed_power(const tj_tensor *number); /* the number; NAN: tj_pow() by it is no product or root (power.c) */
 /* What an integer division of two numbers by zero gives: an error, 0, or an error only if the division runs. */
 typedef enum jit_zero_div { JIT_ZERO_DIV_ERROR, JIT_ZERO_DIV_0, JIT_ZERO_DIV_LATER } jit_zero_div;
 /* Computes an op whose operands are all numbers. NULL: it cannot compute this op, or the division is left for later (LATER). */
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, jit_zero_div z);
+
+/* power.c */
+tj_tensor *jit_power(const char *site, tj_tensor *x, tj_tensor *b); /* tj_pow() by a listed number; NULL: it is none */
 
 /* scope.c */
 /* `what` has an effect beyond the call, so that direct mode cannot run it; a may be NULL */

@@ -3,6 +3,8 @@
 #include "jit/claim.h"
 #include "jit/handle.h"
 
+#include <math.h>
+
 tj_tensor *tj_f(double value) { return rt_number_f(value); }
 
 static bool in_range(int64_t value) { return value <= RT_INT_MAX && value >= -RT_INT_MAX; }
@@ -54,6 +56,22 @@ tj_tensor *jit_fitting(const char *site, tj_dtype t, tj_tensor *value)
 	return c->active && c->act.learn && rt_is_number(r) ? jit_late_op(&c->act, IR_full, 2, in, r) : r;
 }
 
+double jit_listed_power(const tj_tensor *number)
+{
+	static const double listed[] = { 2, 0.5, -1, 3, -0.5, 1.5, -1.5, -2, 1, 4, -3 };
+	const double e = rt_is_int_number(number) ? (double)rt_int_of(number) : rt_float_of(number);
+	for (size_t i = 0; i < RT_COUNT(listed); i++)
+		if (e == listed[i]) return e;
+	return (double)NAN;
+}
+
+/* src: an exponent, and what power.c found of it when the ops were recorded. */
+static bool is_expected(tj_tensor *const *src)
+{
+	const double now = jit_listed_power(src[0]), then = rt_float_of(src[1]);
+	return now == then || (now != now && then != then);
+}
+
 tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, jit_zero_div z)
 {
 	ir_meta meta[3], out;
@@ -61,6 +79,7 @@ tj_tensor *jit_number_op(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_ten
 	ir_scalar in[3];
 	rt_err err;
 	if (op == IR_full) return check_fit(c, site, src);
+	if (op == IR_pow && nsrc == 3) return is_expected(src) ? src[0] : NULL;
 	if (nsrc > 3 || !ir_ops[op].math) return NULL;
 	rt_no_err(&err);
 	for (int k = 0; k < nsrc; k++) meta[k] = jit_meta(src[k]);

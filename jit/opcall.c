@@ -43,6 +43,8 @@ static inline bool is_there(int op, tj_tensor *const *src, const int64_t *attr)
 static inline tj_tensor *event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, others o)
 {
 	if (is_there(op, src, attr)) return src[0];
+	tj_tensor *power = op == IR_pow ? jit_power(site, src[0], src[1]) : NULL;
+	if (power) return power;
 	return o.n ? jit_events(site, op, nsrc, src, nattr, attr, o.n, o.to) : jit_event(site, op, nsrc, src, nattr, attr);
 }
 

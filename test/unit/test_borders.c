@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* Grids whose ops read beyond their edges, structures of a few fields, bytes: random programs of sizes at which lowering cuts them into boxes
+ * and takes them apart, beside the evaluator, bit for bit. */
+#include "test/kit.h"
+#include "test/skip.h"
+
+#include <math.h>
+
+typedef struct program { uint32_t seed; int rank; int64_t dim[3]; } program;
+
+static uint32_t draw(program *p, uint32_t n) { return (p->seed = p->seed * 1664525u + 1013904223u) >> 8 & 0xFFFFFF ? (p->seed >> 8) % n : 0; }
+
+/* x as it is seen from a few places away, with one of the borders */
+static tj_tensor *shifted(program *p, tj_tensor *x)
+{
+	const int axis = (int)draw(p, (uint32_t)p->rank), by = (int)draw(p, 7) - 3;
+	int64_t pads[7] = { 0 };
+	if (draw(p, 3) == 0) return tj_roll(x, by, axis);
+	for (int i = 0; i < p->rank; i++) {
+		const bool here = i == axis || draw(p, 2);
+		pads[2 * i] = here ? 3 : 0, pads[2 * i + 1] = here ? 3 : 0;
+	}
+	pads[2 * p->rank] = TJ_END_DIM;
+	tj_tensor *y = tj_pad(x, pads, (tj_pad_mode)draw(p, 4), tj_f(0.5));
+	for (int i = 0; i < p->rank; i++) {
+		const int64_t from = pads[2 * i] ? 3 + (i == axis ? by : 0) : 0;
+		y = tj_slice(y, i, from, from + p->dim[i], 1);
+	}
+	return draw(p, 6) ? y : tj_flip(y, draw(p, 2) ? TJ_ALL : TJ_AXES(axis));
+}
+
+static tj_tensor *weighted(program *p, tj_tensor *x)
+{
+	tj_tensor *sum = x;
+	for (int n = 2 + (int)draw(p, 4); n > 0; n--) {
+		tj_tensor *s = shifted(p, x);
+		sum = draw(p, 4) == 0 ? tj_maximum(sum, s) : tj_add(sum, tj_mul(s, tj_f(0.25 + draw(p, 4))));
+	}
+	return sum;
+}
+
+static void grids(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	program p = *(program *)self;
+	tj_tensor *x = draw(&p, 3) ? in[0] : tj_exp(in[0]);
+	out[0] = weighted(&p, x);
+	out[1] = draw(&p, 2) ? weighted(&p, draw(&p, 2) ? out[0] : tj_mul(out[0], in[1])) : tj_sub(out[0], shifted(&p, in[1]));
+	out[2] = draw(&p, 2) ? tj_sum(out[1], TJ_AXES(-1), false) : tj_cast(tj_clamp(out[1], tj_f(0), tj_f(255)), TJ_U8);
+}
+
+/* Points: reductions, products, fields, what broadcasts, and all of it joined again. */
+static tj_tensor *field(tj_tensor *x, int64_t i) { return tj_select(x, -1, i); }
+static void points(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	program p = *(program *)self;
+	const int64_t n = p.dim[1];
+	tj_tensor *x = in[0], *y = in[1], *v[17];
+	for (int step = 0; step < 3; step++) {
+		tj_tensor *r = NULL;
+		switch (draw(&p, 7)) {
+		case 0: r = tj_sum(tj_mul(x, y), TJ_AXES(-1), true); break;
+		case 1: r = tj_amax(x, TJ_AXES(-1), true); break;
+		case 2: r = tj_prod(y, TJ_AXES(-1), true); break;
+		case 3: r = tj_unsqueeze(tj_cast(draw(&p, 2) ? tj_argmin(x, -1, false) : tj_argmax(tj_sub(x, y), -1, false), TJ_F32), -1); break;
+		case 4: r = tj_matmul(x, tj_slice(y, 0, 0, n, 1)); break;
+		case 5: r = tj_unsqueeze(field(x, (int64_t)draw(&p, (uint32_t)n)), -1); break;
+		default: r = tj_select(y, 0, 1);
+		}
+		x = draw(&p, 2) ? tj_add(x, r) : tj_sub(tj_mul(x, r), y);
+	}
+	for (int64_t i = 0; i < n; i++) v[i] = i % 2 ? field(x, i) : tj_sub(field(x, n - 1 - i), field(y, i));
+	v[n] = TJ_END;
+	out[0] = x;
+	out[1] = tj_stack(v, -1);
+	out[2] = tj_amin(tj_mul(x, y), TJ_AXES(0), false);
+}
+
+/* Bytes: narrow sums, distances, counts. */
+static void bytes(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	program p = *(program *)self;
+	tj_tensor *a = in[0], *b = in[1], *wide = tj_cast(a, draw(&p, 2) ? TJ_I32 : TJ_I64);
+	tj_tensor *sum = tj_add(tj_mul(wide, tj_i(3)), tj_cast(b, TJ_I32));
+	out[0] = tj_cast(draw(&p, 2) ? tj_shift_right(sum, tj_i(1)) : tj_bitwise_xor(sum, tj_i(0x155)), draw(&p, 2) ? TJ_U8 : TJ_I16);
+	out[1] = tj_sum(draw(&p, 2) ? tj_abs(tj_sub(tj_cast(a, TJ_I32), tj_cast(b, TJ_I32))) : tj_lt(a, b), TJ_AXES(-1), false);
+	out[2] = tj_bincount(tj_ravel(draw(&p, 2) ? a : tj_cast(a, TJ_I32)), NULL, 0, 256);
+}
+
+static void fill(program *p, void *data, tj_dtype t, int64_t n)
+{
+	static const float odd[] = { 0.0f, -0.0f, INFINITY, -INFINITY, NAN };
+	for (int64_t i = 0; i < n; i++) {
+		const uint32_t r = draw(p, 1000);
+		if (t == TJ_U8) ((uint8_t *)data)[i] = (uint8_t)(draw(p, 3) ? r : 255);
+		else ((float *)data)[i] = r < 10 ? odd[r % 5] : r < 60 ? 1 : ((float)r - 500) / 64;
+	}
+}
+
+static void same(tj_body *body, program p, tj_dtype t, const char *what)
+{
+	enum { MOST = 6000 };
+	static float data[2][MOST];
+	static char got[2][3][8 * MOST];
+	int64_t dim[4], n = 1;
+	for (int i = 0; i < p.rank; i++) n *= dim[i] = p.dim[i];
+	dim[p.rank] = TJ_END_DIM;
+	program values = p;
+	for (int k = 0; k < 2; k++) fill(&values, data[k], t, n);
+	size_t size[3] = { 0 };
+	for (int k = 0; k < 2; k++) {
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = k ? kit_backend : "eval"));
+		tj_tensor *y[3];
+		tj_call(kit_fn(c, what, body, &p, 2, 3), y, TJ_LIST(tj_from_data(c, t, dim, data[0]), tj_from_data(c, t, dim, data[1])));
+		for (int o = 0; o < 3; o++) {
+			size[o] = (size_t)tj_numel(y[o]) * tj_dtype_size(tj_dtype_of(y[o]));
+			assert_true(size[o] <= sizeof got[k][o]);
+			tj_read(y[o], got[k][o], size[o]);
+			for (size_t i = 0; tj_dtype_of(y[o]) == TJ_F32 && i < size[o] / 4; i++) { /* all NaN are one */
+				float *v = (float *)got[k][o] + i;
+				if (*v != *v) *v = NAN;
+			}
+		}
+		kit_ok(c);
+		tj_close(c);
+	}
+	for (int o = 0; o < 3; o++)
+		if (memcmp(got[0][o], got[1][o], size[o])) fail_msg("%s: seed %u, output %d is not the evaluator's", what, p.seed, o);
+}
+
+static void use_width(int i)
+{
+	static const char *const width[] = { NULL, "256", "128" };
+	if (width[i % 3]) setenv("TJ_CPU", width[i % 3], 1);
+	else unsetenv("TJ_CPU");
+}
+
+static void all_grids(void **s)
+{
+	(void)s;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 90 : 3); i++) {
+		if (i && left_out((unsigned long)i)) continue;
+		program p = { (uint32_t)i * 7919u + 1, 1 + i % 3, { 0 } };
+		for (int k = 0; k < p.rank; k++) p.dim[k] = p.rank == 1 ? 300 + draw(&p, 90) : p.rank == 2 ? 17 + draw(&p, 30) : 9 + draw(&p, 8);
+		use_width(i / 3);
+		same(grids, p, TJ_F32, "grids");
+	}
+	use_width(0);
+}
+
+static void all_points(void **s)
+{
+	(void)s;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 90 : 3); i++) {
+		if (i && left_out((unsigned long)i)) continue;
+		program p = { (uint32_t)i * 6007u + 1, 2, { 130 + i, i % 5 ? 2 + i % 3 : i % 2 ? 8 : 16 } };
+		use_width(i / 3);
+		same(points, p, TJ_F32, "points");
+	}
+	use_width(0);
+}
+
+static void all_bytes(void **s)
+{
+	(void)s;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 36 : 3); i++) {
+		program p = { (uint32_t)i * 5003u + 1, 2, { 3 + i % 4, 200 + 37 * (i % 11) } };
+		use_width(i / 3);
+		same(bytes, p, TJ_U8, "bytes");
+	}
+	use_width(0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids), cmocka_unit_test(all_points), cmocka_unit_test(all_bytes) };
+	KIT_RUN(tests);
+}

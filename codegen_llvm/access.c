@@ -142,8 +142,28 @@ static void prefetch(cg *c, cg_str p, int bytes, int locality)
 void cg_prefetch(cg *c, cg_str p, int bytes) { prefetch(c, p, bytes, 2); }
 void cg_prefetch_near(cg *c, cg_str p, int bytes) { prefetch(c, p, bytes, 3); }
 
+/* 64 lanes of a table of 256 bytes: two permutations of two registers each; the index's highest bit chooses. */
+static void load_table(cg *c, uint32_t i, cg_str to)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	const cg_str index = cg_use(c, c->k->ins.v[in->dyn].src[0], true), p = cg_fmt("%%p%u", i), high = cg_tmp(c);
+	cg_str part[4], half[2];
+	for (int k = 0; k < 4; k++) part[k] = cg_read(c, TJ_U8, 64, cg_elem(c, TJ_U8, p, cg_int(64 * k)));
+	for (int k = 0; k < 2; k++) {
+		half[k] = cg_tmp(c);
+		rt_putf(c->out, "  %s = call <64 x i8> @llvm.x86.avx512.vpermi2var.qi.512(<64 x i8> %s, <64 x i8> %s, <64 x i8> %s)\n", half[k].s,
+		        part[2 * k].s, index.s, part[2 * k + 1].s);
+	}
+	rt_putf(c->out, "  %s = icmp slt <64 x i8> %s, zeroinitializer\n", high.s, index.s);
+	rt_putf(c->out, "  %s = select <64 x i1> %s, <64 x i8> %s, <64 x i8> %s\n", to.s, high.s, half[1].s, half[0].s);
+}
+
 static void load_vector(cg *c, uint32_t i, cg_str to)
 {
+	if (c->lanes == 64 && cg_is_table(c, &c->k->ins.v[i])) {
+		load_table(c, i, to);
+		return;
+	}
 	const lo_ins *in = &c->k->ins.v[i];
 	tj_dtype t = (tj_dtype)in->dtype;
 	int n = c->lanes, size = (int)tj_dtype_size(t);

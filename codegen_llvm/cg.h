@@ -206,6 +206,8 @@ void cg_along_tiles(cg *c);
 
 /* ---- place.c, lanes.c: where each value is computed, and how many lanes there are ---- */
 void cg_place_all(cg *c);
+/* A load of bytes at a byte: a table of 256, as the index is not checked. A permutation of registers reads it (AVX-512 VBMI). */
+bool cg_is_table(const cg *c, const lo_ins *in);
 bool cg_sums_bytes(const cg *c, const lo_ins *in); /* along r, eight bytes to a lane of i64 */
 int cg_base_lanes(const cg *c);
 int cg_tail_lanes(const cg *c); /* once c->lanes is known */

@@ -28,7 +28,7 @@ static size_t widest(const cg *c)
 		if (!wanted[i] && !effect) continue;
 		if (sums) wanted[c->k->ins.v[in->src[0]].src[0]] = 1;
 		for (int s = 0; s < in->nsrc && !sums; s++) wanted[in->src[s]] = 1;
-		if (in->dyn != LO_NOREF) wanted[in->dyn] = 1;
+		if (in->dyn != LO_NOREF) wanted[cg_is_table(c, in) ? c->k->ins.v[in->dyn].src[0] : in->dyn] = 1;
 		const size_t bytes = sums ? 1 : tj_dtype_size((tj_dtype)in->dtype);
 		if ((c->varies[i] || effect) && bytes > most) most = bytes;
 	}

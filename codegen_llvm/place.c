@@ -27,6 +27,15 @@ bool cg_sums_bytes(const cg *c, const lo_ins *in)
 	return from == TJ_U8 || from == TJ_BOOL;
 }
 
+bool cg_is_table(const cg *c, const lo_ins *in)
+{
+	if (in->op != LO_LOAD || in->dyn == LO_NOREF || c->rows || c->bits < 512 || in->dtype != TJ_U8 || in->dyn_stride != 1) return false;
+	const lo_ins *x = &c->k->ins.v[in->dyn];
+	if (x->op != LO_CONVERT || c->k->ins.v[x->src[0]].dtype != TJ_U8 || !c->varies[x->src[0]]) return false;
+	if (c->k->index.v[in->index].coef[c->k->ndim - 1] || c->k->index.v[in->index].rcoef) return false;
+	return c->k->buf.v[in->buf].role == LO_IN && __builtin_cpu_supports("avx512vbmi");
+}
+
 static bool own_lanes(const cg *c, const lo_ins *in, bool loop)
 {
 	const lo_index *x = &c->k->index.v[in->index];

@@ -224,10 +224,21 @@ static uint32_t point(lo_builder *B, const ir_node *n, uint32_t *src)
 	return fast != LO_NOREF ? fast : lo_point(B->k, (ir_op)n->op, compute, (tj_dtype)n->dtype, src);
 }
 
+/* An index that was widened from bytes or bools is less than size, whatever it is. */
+static bool is_in_range(const lo_builder *B, uint32_t index, int64_t size)
+{
+	const lo_ins *in = &B->k->ins.v[index];
+	if (in->op != LO_CONVERT || in->dtype != TJ_I64 || lo_moves(&B->L->o->moving, size)) return false;
+	const uint8_t from = B->k->ins.v[in->src[0]].dtype;
+	return (from == TJ_U8 && size > UINT8_MAX) || (from == TJ_BOOL && size > 1);
+}
+
 /* An index operand as i64 in [0, size). If it is out of range, the run faults and 0 is used. */
 static uint32_t checked(lo_builder *B, const ir_node *n, uint32_t index, int64_t size)
 {
-	uint32_t i = lo_cast(B->k, index, TJ_I64), zero = constant(B, TJ_I64, 0);
+	uint32_t i = lo_cast(B->k, index, TJ_I64);
+	if (is_in_range(B, i, size)) return i;
+	uint32_t zero = constant(B, TJ_I64, 0);
 	uint32_t under = prim(B, LO_LT, TJ_BOOL, 2, i, zero, 0);
 	uint32_t over = prim(B, LO_GE, TJ_BOOL, 2, i, constant(B, TJ_I64, size), 0);
 	uint32_t bad = prim(B, LO_OR, TJ_BOOL, 2, under, over, 0);

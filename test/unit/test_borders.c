@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Grids whose ops read beyond their edges, structures of a few fields, bytes: random programs of sizes at which lowering cuts them into boxes
- * and takes them apart, beside the evaluator, bit for bit. */
+/* Grids whose ops read beyond their edges, structures of a few fields, bytes: random programs of sizes at which lowering cuts them into
+ * boxes and takes them apart, beside the evaluator, bit for bit. */
 #include "test/kit.h"
 #include "test/skip.h"
 
@@ -8,7 +8,11 @@
 
 typedef struct program { uint32_t seed; int rank; int64_t dim[3]; } program;
 
-static uint32_t draw(program *p, uint32_t n) { return (p->seed = p->seed * 1664525u + 1013904223u) >> 8 & 0xFFFFFF ? (p->seed >> 8) % n : 0; }
+static uint32_t draw(program *p, uint32_t n)
+{
+	p->seed = p->seed * 1664525u + 1013904223u;
+	return (p->seed >> 8) % n;
+}
 
 /* x as it is seen from a few places away, with one of the borders */
 static tj_tensor *shifted(program *p, tj_tensor *x)
@@ -83,6 +87,8 @@ static void bytes(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_tensor *sum = tj_add(tj_mul(wide, tj_i(3)), tj_cast(b, TJ_I32));
 	out[0] = tj_cast(draw(&p, 2) ? tj_shift_right(sum, tj_i(1)) : tj_bitwise_xor(sum, tj_i(0x155)), draw(&p, 2) ? TJ_U8 : TJ_I16);
 	out[1] = tj_sum(draw(&p, 2) ? tj_abs(tj_sub(tj_cast(a, TJ_I32), tj_cast(b, TJ_I32))) : tj_lt(a, b), TJ_AXES(-1), false);
+	if (draw(&p, 3) == 0) /* a table of bytes, read at bytes */
+		out[0] = tj_index_select(tj_slice(tj_ravel(b), 0, 0, draw(&p, 2) ? 256 : 300, 1), 0, tj_add(tj_ravel(a), tj_i(draw(&p, 2))));
 	out[2] = tj_bincount(tj_ravel(draw(&p, 2) ? a : tj_cast(a, TJ_I32)), NULL, 0, 256);
 }
 

@@ -98,7 +98,7 @@ static void fill(program *p, void *data, tj_dtype t, int64_t n)
 	for (int64_t i = 0; i < n; i++) {
 		const uint32_t r = draw(p, 1000);
 		if (t == TJ_U8) ((uint8_t *)data)[i] = (uint8_t)(draw(p, 3) ? r : 255);
-		else ((float *)data)[i] = r < 10 ? odd[r % 5] : r < 60 ? 1 : ((float)r - 500) / 64;
+		else ((float *)data)[i] = r < 10 ? odd[r % 5] : r < 60 ? 1 : r < 400 ? odd[r % 2] : ((float)r - 900) / 64;
 	}
 }
 

@@ -295,13 +295,23 @@ static const lo_target *other_cpu(uint64_t seed)
 	return t;
 }
 
+/* The CPU, on which values of few elements are taken apart and cut at borders, too: graphs here are small. */
+static const lo_target *cut_cpu(void)
+{
+	static lo_target target;
+	if (target.name) return &target;
+	target = *fuzz_opt.llvm;
+	target.least_part = 1, target.least_border = 16, target.least_axis = 3;
+	return &target;
+}
+
 /* 0: the evaluator's plan; then LLVM without fusion; then each width, in one thread and by the team; then without passes. */
 static executor executor_at(int i, uint64_t seed)
 {
 	executor e = { .name = "eval" };
 	int pass = i - 2 - 2 * widths_run();
 	if (i == 0) return e;
-	e.how.target = fuzz_opt.figures ? other_cpu(seed) : fuzz_opt.llvm;
+	e.how.target = fuzz_opt.figures ? other_cpu(seed) : fuzz_opt.llvm && seed / BATCH % 2 ? cut_cpu() : fuzz_opt.llvm;
 	if (fuzz_opt.device) {
 		e.how.device = gen_device(fuzz_opt.device);
 		if (i == 2) e.how.off = LO_OFF(FUSE);

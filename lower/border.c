@@ -17,7 +17,8 @@
  *
  * With sizes that move nothing is cut: where edges lie is a literal of the code, which then would serve one size only.
  *
- * Where an edge would be cut too often (a window of many elements), it is one box, for which a small padded value is stored. */
+ * Where a value would be cut too often, as for a window of many elements in two dimensions, it stays whole, and what is padded is stored.
+ */
 #include "lower/target.h"
 #include "lower/walk.h"
 
@@ -25,6 +26,7 @@ enum {
 	MOST_BOXES = 27,     /* of a value */
 	MOST_CUTS = 16,      /* of an axis */
 	MOST_CONE = 1024,    /* values that a point op is computed from, counted once for each offset */
+	MOST_TEXT = 3000,    /* point ops of all boxes: each has a kernel of its own */
 	MOST_EDGE = 4        /* a cat has a border if its other pieces are at most one in so many elements */
 };
 
@@ -150,29 +152,24 @@ static bool find_cuts(pass *p, ir_ref root)
 {
 	const ir_node *n = ir_at(p->from, root);
 	seen s = { .r = root };
-	int64_t boxes = 1, inside = 1;
+	int64_t boxes = 1, inside = 1, ops = 0;
 	p->seen.n = 0;
 	memset(p->ncut, 0, sizeof p->ncut);
 	for (int i = 0; i < n->rank; i++) s.axis[i] = (int8_t)i;
 	if (ir_numel(p->from, root) < p->o->target->least_border || !follow(p, root, s)) return false;
-	for (int i = 0; i < n->rank; i++) boxes *= p->ncut[i] + 1;
 	for (int i = 0; i < n->rank; i++) {
 		const int64_t size = dims(p, root)[i];
-		int64_t *cut = p->cut[i], most = 0, from = 0;
-		int widest = 0;
+		int64_t most = 0, from = 0;
 		for (int k = 0; k <= p->ncut[i]; k++) {
-			const int64_t to = k < p->ncut[i] ? cut[k] : size;
-			if (to - from > most) most = to - from, widest = k;
+			const int64_t to = k < p->ncut[i] ? p->cut[i][k] : size;
+			if (to - from > most) most = to - from;
 			from = to;
 		}
 		inside *= most;
-		if (boxes <= MOST_BOXES || p->ncut[i] <= 2) continue;
-		const int64_t low = widest ? cut[widest - 1] : 0, high = widest < p->ncut[i] ? cut[widest] : size;
-		p->ncut[i] = 0; /* three boxes along this axis */
-		add_cut(p, i, low, size), add_cut(p, i, high, size);
+		boxes *= p->ncut[i] + 1;
 	}
-	for (int i = boxes = 1; i <= n->rank; i++) boxes *= p->ncut[i - 1] + 1;
-	return boxes > 1 && boxes <= MOST_BOXES && 2 * inside >= ir_numel(p->from, root);
+	for (uint32_t i = 0; i < p->seen.n; i++) ops += lo_by_element(ir_at(p->from, p->seen.v[i].r));
+	return boxes > 1 && boxes <= MOST_BOXES && boxes * ops <= MOST_TEXT && 2 * inside >= ir_numel(p->from, root);
 }
 
 /* ---- the walk ---- */

@@ -76,7 +76,7 @@ BODY(planes)
 static tj_tensor *blur(tj_tensor *x, int axis, int64_t n)
 {
 	static const double tap[7] = { 0.03125, 0.109375, 0.21875, 0.28125, 0.21875, 0.109375, 0.03125 };
-	tj_tensor *p = tj_pad(x, axis ? TJ_SHAPE(0, 0, 3, 3) : TJ_SHAPE(3, 3, 0, 0), TJ_PAD_REPLICATE, tj_i(0)), *sum = NULL;
+	tj_tensor *p = tj_pad(x, axis ? TJ_SHAPE(0, 0, 3, 3) : TJ_SHAPE(3, 3, 0, 0), TJ_PAD_REPLICATE, NULL), *sum = NULL;
 	for (int k = 0; k < 7; k++) {
 		tj_tensor *t = tj_mul(from(p, axis, k, n), tj_f(tap[k]));
 		sum = sum ? tj_add(sum, t) : t;
@@ -89,7 +89,7 @@ BODY(edges)
 {
 	SIZES;
 	const int64_t h = p[0], w = p[1];
-	tj_tensor *g = tj_pad(blur(blur(grey_of(in[0]), 1, w), 0, h), TJ_SHAPE(1, 1, 1, 1), TJ_PAD_REPLICATE, tj_i(0));
+	tj_tensor *g = tj_pad(blur(blur(grey_of(in[0]), 1, w), 0, h), TJ_SHAPE(1, 1, 1, 1), TJ_PAD_REPLICATE, NULL);
 	tj_tensor *row[3], *dx[3], *sm[3];
 	for (int k = 0; k < 3; k++) {
 		row[k] = from(g, 0, k, h);
@@ -130,7 +130,7 @@ BODY(heat3)
 {
 	SIZES;
 	const int64_t n = p[0];
-	tj_tensor *g = tj_pad(in[0], TJ_SHAPE(1, 1, 1, 1, 1, 1), TJ_PAD_REPLICATE, tj_i(0)), *sum = NULL;
+	tj_tensor *g = tj_pad(in[0], TJ_SHAPE(1, 1, 1, 1, 1, 1), TJ_PAD_REPLICATE, NULL), *sum = NULL;
 	for (int axis = 0; axis < 3; axis++)
 		for (int k = 0; k < 3; k += 2) {
 			tj_tensor *t = g;

@@ -1649,7 +1649,7 @@ TJ_API tj_tensor *tj_tile_at(const char *site, tj_tensor *x, tj_dims shape);
 #define tj_tile(x, shape) tj_tile_at(TJ_SITE, x, shape) /* tj_tile([1, 2], TJ_SHAPE(2)) = [1, 2, 1, 2] */
 
 /* pads: for each of the last axes how many elements come before and behind, in the order of the axes, as in NumPy (PyTorch: the last axis
- * first); fewer than 0: so many go. TJ_PAD_CONSTANT: of that value; in the other modes value is not used */
+ * first); fewer than 0: so many go. TJ_PAD_CONSTANT: of that value; in the other modes value is not used, and may be NULL */
 TJ_API tj_tensor *tj_pad(tj_tensor *x, tj_dims pads, tj_pad_mode mode, tj_tensor *value);
 TJ_API tj_tensor *tj_pad_at(const char *site, tj_tensor *x, tj_dims pads, tj_pad_mode mode, tj_tensor *value);
 #define tj_pad(x, pads, mode, value) tj_pad_at(TJ_SITE, x, pads, mode, value)

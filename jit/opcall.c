@@ -40,9 +40,16 @@ static inline bool is_there(int op, tj_tensor *const *src, const int64_t *attr)
 	return jit_thread_ctx && !jit_thread_ctx->busy;
 }
 
+/* Where the mode of tj_pad() does not use the value, it may be NULL. */
+static tj_tensor *pad(const char *site, tj_tensor *x, int nattr, const int64_t *attr)
+{
+	return jit_event(site, IR_pad, 2, (tj_tensor *[]){ x, rt_number_i(0) }, nattr, attr);
+}
+
 static inline tj_tensor *event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, others o)
 {
 	if (is_there(op, src, attr)) return src[0];
+	if (op == IR_pad && !src[1] && attr[0] != TJ_PAD_CONSTANT) return pad(site, src[0], nattr, attr);
 	tj_tensor *power = op == IR_pow ? jit_power(site, src[0], src[1]) : NULL;
 	if (power) return power;
 	return o.n ? jit_events(site, op, nsrc, src, nattr, attr, o.n, o.to) : jit_event(site, op, nsrc, src, nattr, attr);

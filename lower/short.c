@@ -25,6 +25,7 @@ enum {
 	SHORT = 16,          /* longest axis that is taken apart */
 	NEAR = 4,            /* the same of results, and of arguments unless it is 2^k: few shuffles take their vectors apart */
 	MOST_WORK = 128,     /* most work of all parts of a value (lo_work()) */
+	MOST_VISITS = 512,   /* values that may be looked at to count it */
 	SMALL_PRODUCT = 4,   /* largest matrix on the right of a product */
 	ROWS = 8             /* such a product has at least so many times least_part rows */
 };
@@ -127,7 +128,7 @@ static bool is_small_product(const pass *p, const ir_node *n)
 
 /* ---- is it worth it? ---- */
 typedef struct cost { /* of a part */
-	int work;
+	int work, visits;    /* visits: of values, while it was counted */
 	bool loads;          /* of an argument that has many of them */
 	bool stored;         /* of a value that a kernel computes whole */
 } cost;
@@ -141,9 +142,10 @@ static void weigh_reduced(const pass *p, ir_ref r, int axis, cost *c)
 	const ir_ref x = operand(p, n, 0);
 	const int short_axis = reduced_axis(p, n);
 	const int64_t count = dims(p, x)[short_axis];
-	cost of = { 0 };
+	cost of = { .visits = c->visits };
 	weigh(p, x, axis + (n->rank < node(p, x)->rank && short_axis <= axis), &of);
-	c->work += (int)count * (of.work + 1);
+	c->visits = of.visits;
+	c->work += of.work < MOST_WORK ? (int)count * (of.work + 1) : MOST_WORK;
 	c->loads |= of.loads;
 	c->stored |= of.stored;
 }
@@ -154,6 +156,7 @@ static void weigh(const pass *p, ir_ref r, int axis, cost *c)
 	const ir_node *n = node(p, r);
 	const int64_t count = dims(p, r)[axis];
 	if (count == 1 || c->work > MOST_WORK) return;
+	if (++c->visits > MOST_VISITS) c->work = MOST_WORK + 1;
 	if (lo_by_element(n)) {
 		c->work += lo_work(n);
 		for (int k = 0; k < n->nsrc; k++) {

@@ -26,12 +26,14 @@ enum {
 	MOST_BOXES = 27,     /* of a value */
 	MOST_CUTS = 16,      /* of an axis */
 	MOST_CONE = 1024,    /* values that a point op is computed from, counted once for each offset */
+	MOST_DEPTH = 96,     /* of that: the stack may be small */
 	MOST_TEXT = 3000,    /* point ops of all boxes: each has a kernel of its own */
 	MOST_EDGE = 4        /* a cat has a border if its other pieces are at most one in so many elements */
 };
 
 typedef struct seen { /* index k of r: index axis[k] of the root, and off[k] */
 	ir_ref r;
+	int depth;           /* below the root */
 	int8_t axis[TJ_MAX_RANK];
 	int64_t off[TJ_MAX_RANK];
 } seen;
@@ -101,6 +103,7 @@ static bool follow_cat(pass *p, ir_ref root, const seen *s)
 	for (int k = 0; k < n->nsrc; k++) {
 		seen piece = *s;
 		piece.r = ir_src(p->from, n, k);
+		piece.depth++;
 		if (k && s->axis[axis] >= 0 && !add_cut(p, s->axis[axis], at - s->off[axis], dims(p, root)[s->axis[axis]])) return false;
 		piece.off[axis] -= at;
 		if (!lo_by_element(ir_at(p->from, piece.r)) && !follow(p, root, piece)) return false;
@@ -113,7 +116,7 @@ static bool follow_operand(pass *p, ir_ref root, const seen *s, int k)
 {
 	const ir_node *n = ir_at(p->from, s->r), *x = ir_at(p->from, ir_src(p->from, n, k));
 	const int lead = n->rank - x->rank;
-	seen t = { .r = ir_src(p->from, n, k) };
+	seen t = { .r = ir_src(p->from, n, k), .depth = s->depth + 1 };
 	for (int i = 0; i < x->rank; i++) {
 		const bool same = dims(p, t.r)[i] == dims(p, s->r)[i + lead];
 		t.axis[i] = same ? s->axis[i + lead] : -1;
@@ -130,7 +133,7 @@ static bool follow(pass *p, ir_ref root, seen s)
 	for (uint32_t i = 0; i < p->seen.n; i++)
 		if (p->seen.v[i].r == s.r && !memcmp(p->seen.v[i].axis, s.axis, n->rank) && !memcmp(p->seen.v[i].off, s.off, sizeof *s.off * n->rank))
 			return true;
-	if (p->seen.n == MOST_CONE || !rt_push(&p->seen, s)) return false;
+	if (p->seen.n == MOST_CONE || s.depth == MOST_DEPTH || !rt_push(&p->seen, s)) return false;
 	if (n->op == IR_cat) return follow_cat(p, root, &s);
 	if (lo_by_element(n)) {
 		for (int k = 0; k < n->nsrc; k++)
@@ -141,6 +144,7 @@ static bool follow(pass *p, ir_ref root, seen s)
 	if (lo_by_element(ir_at(p->from, ir_src(p->from, n, 0)))) return true;
 	if (n->op == IR_expand) return follow_operand(p, root, &s, 0);
 	s.r = ir_src(p->from, n, 0);
+	s.depth++;
 	if (n->op == IR_slice) s.off[attr[0]] += attr[1];
 	for (int i = 0; n->op == IR_flip && i < n->rank; i++)
 		if (lo_flips(p->from, n, i)) s.axis[i] = -1;

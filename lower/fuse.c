@@ -280,7 +280,8 @@ static bool has_room(const lo_low *L, const lo_group *G, ir_ref r)
 static void store_whole(lo_low *L, lo_group *G, const lo_use *made)
 {
 	const ir_ref x = ir_src(L->g, lo_node(L, made->value), 0);
-	if (L->val[x].how != LO_FUSE || L->val[x].light || lo_stored_for(L, G, x, made->src[0]->map, 0) < 2) return;
+	int visits = MAX_DEPTH;
+	if (L->val[x].how != LO_FUSE || L->val[x].light || lo_stored_for(L, G, x, made->src[0]->map, &visits) < 2) return;
 	L->val[x].apart = L->val[x].own = true;
 }
 

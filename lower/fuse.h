@@ -33,7 +33,7 @@ bool lo_often(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m);
 lo_use *lo_ask(lo_low *L, lo_group *G, ir_ref r, lo_map *m);
 lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m);
 lo_use *lo_ask_solid(lo_low *L, lo_group *G, ir_ref r, lo_map *m); /* a reshape, row-major out of its operand's own buffer */
-int lo_stored_for(lo_low *L, lo_group *G, ir_ref r, lo_map *m, int depth);
+int lo_stored_for(lo_low *L, lo_group *G, ir_ref r, lo_map *m, int *visits);
 bool lo_has_index(const lo_group *G, const lo_expr *e); /* a kernel can load at e */
 bool lo_indices_fit(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m); /* index expressions of r's own op are affine */
 /* The outer indices of the group (with r, if m depends on r) walk the elements of the value, each exactly once. */

@@ -212,21 +212,22 @@ lo_use *lo_ask_op(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 	return u;
 }
 
-/* How many values would have to be stored for a group that computes r at m, if it computed all that it can. */
-int lo_stored_for(lo_low *L, lo_group *G, ir_ref r, lo_map *m, int depth)
+/* How many values would have to be stored for a group that computes r at m, if it computed all that it can. visits: how many values may
+ * still be looked at, each once for each way to it; those behind them do not count. */
+int lo_stored_for(lo_low *L, lo_group *G, ir_ref r, lo_map *m, int *visits)
 {
 	const ir_node *n = lo_node(L, r);
 	const lo_val *v = &L->val[r];
 	int stored = 0;
-	if (v->light) return 0;
+	if (v->light || --*visits < 0) return 0;
 	if (v->how == LO_VIEW && !v->own) {
 		lo_map *o = lo_map_view(L, G, r, m);
-		return o ? lo_stored_for(L, G, ir_src(L->g, n, 0), o, depth + 1) : !lo_ask_solid(L, G, r, m);
+		return o ? lo_stored_for(L, G, ir_src(L->g, n, 0), o, visits) : !lo_ask_solid(L, G, r, m);
 	}
-	if (v->how != LO_FUSE || v->own || !(ir_ops[n->op].flags & IR_POINT) || depth >= MAX_DEPTH) return !loads(L, G, r, m);
+	if (v->how != LO_FUSE || v->own || !(ir_ops[n->op].flags & IR_POINT)) return !loads(L, G, r, m);
 	for (int k = 0; k < n->nsrc && stored < 2; k++) {
 		lo_map *o = operand_map(L, G, r, k, m);
-		stored += o ? lo_stored_for(L, G, ir_src(L->g, n, k), o, depth + 1) : 2;
+		stored += o ? lo_stored_for(L, G, ir_src(L->g, n, k), o, visits) : 2;
 	}
 	return stored;
 }

@@ -25,7 +25,7 @@ enum {
 	SHORT = 16,          /* longest axis that is taken apart */
 	NEAR = 4,            /* the same of results, and of arguments unless it is 2^k: few shuffles take their vectors apart */
 	MOST_WORK = 128,     /* most work of all parts of a value (lo_work()) */
-	MOST_VISITS = 512,   /* values that may be looked at to count it */
+	MOST_VISITS = 128,   /* values that may be looked at to count it: parts are made as deep, and the stack may be small */
 	SMALL_PRODUCT = 4,   /* largest matrix on the right of a product */
 	ROWS = 8             /* such a product has at least so many times least_part rows */
 };

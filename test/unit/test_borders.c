@@ -92,6 +92,19 @@ static void bytes(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[2] = tj_bincount(tj_ravel(draw(&p, 2) ? a : tj_cast(a, TJ_I32)), NULL, 0, 256);
 }
 
+/* Long chains in which each value is read twice: lowering looks at a few ways to a value, not at all of them. */
+static void chains(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const program *p = self;
+	tj_tensor *u = tj_roll(in[0], 1, 0), *v = tj_mul(in[1], tj_f(1e-3));
+	for (int i = 0; i < 200; i++) {
+		u = tj_add(tj_mul(u, tj_f(0.99)), in[0]);
+		v = tj_add(tj_mul(v, tj_sum(v, p->seed % 2 ? TJ_AXES(-1) : TJ_ALL, true)), v);
+	}
+	out[0] = u, out[1] = v;
+	out[2] = tj_sum(v, TJ_ALL, false);
+}
+
 static void fill(program *p, void *data, tj_dtype t, int64_t n)
 {
 	static const float odd[] = { 0.0f, -0.0f, INFINITY, -INFINITY, NAN };
@@ -176,8 +189,15 @@ static void all_bytes(void **s)
 	use_width(0);
 }
 
+static void long_chains(void **s)
+{
+	(void)s;
+	for (uint32_t i = 0; i < 2; i++) same(chains, (program){ i, 2, { 100, 3 } }, TJ_F32, "chains");
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids), cmocka_unit_test(all_points), cmocka_unit_test(all_bytes) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids), cmocka_unit_test(all_points), cmocka_unit_test(all_bytes),
+		                            cmocka_unit_test(long_chains) };
 	KIT_RUN(tests);
 }

@@ -58,7 +58,7 @@ tj_tensor *jit_fitting(const char *site, tj_dtype t, tj_tensor *value)
 
 double jit_listed_power(const tj_tensor *number)
 {
-	static const double listed[] = { 2, 0.5, -1, 3, -0.5, 1.5, -1.5, -2, 1, 4, -3 };
+	static const double listed[] = { 2, 0.5, -1, 3, -0.5, -1.5, -2, 4 };
 	const double e = rt_is_int_number(number) ? (double)rt_int_of(number) : rt_float_of(number);
 	for (size_t i = 0; i < RT_COUNT(listed); i++)
 		if (e == listed[i]) return e;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* power: tj_pow() by a number of a short list is recorded as products and roots. A logarithm and an exponential take twenty times as long.
  *
- *    0.5  sqrt(p)        1  x       1.5  p sqrt(p)           2  x x            3  x x x                4  (x x) (x x)
- *   -0.5  1 / sqrt(p)   -1  1 / x  -1.5  (1 / sqrt(p)) / p  -2  (1 / x) / x   -3  (1 / x) / (x x)
+ *    0.5  sqrt(p)       -0.5  1 / sqrt(p)      -1.5  (1 / sqrt(p)) / p
+ *    2    x x           -1    1 / x            -2    (1 / x) / x           3  x x x       4  (x x) (x x)
  *
  * p is x, with +0 for -0 and +inf for -inf, as pow() has it. No step overflows or vanishes unless the result does. The error is 0.5 ulp for
- * 2, 0.5 and -1, up to 1.3 with two steps that round, up to 1.95 with three, and 2.06 for -3.
+ * 2, 0.5 and -1, up to 1.3 with two steps that round, up to 1.95 with three.
+ *
+ * Gradients are those of the steps. Where these would overflow, or meet 0 times infinity, but the gradient is a number, as for 1.5 at 0 and
+ * for -3, the power stays one op.
  *
  * The choice is one of the program, as that of an if: another number records other ops. */
 #include "jit/claim.h"
@@ -44,7 +47,7 @@ static tj_tensor *base_of_root(const char *site, tj_tensor *x)
 static tj_tensor *root_power(const char *site, tj_tensor *x, double e)
 {
 	tj_tensor *p = base_of_root(site, x), *s = op1(site, IR_sqrt, p);
-	if (e > 0) return e == 0.5 ? s : op2(site, IR_mul, p, s);
+	if (e > 0) return s;
 	tj_tensor *over = op1(site, IR_reciprocal, s);
 	return e == -0.5 ? over : op2(site, IR_div, over, p);
 }
@@ -56,8 +59,7 @@ tj_tensor *jit_power(const char *site, tj_tensor *x, tj_tensor *b)
 	const double e = exponent(site, b);
 	if (e != e) return NULL;
 	if (e != (double)(int)e) return root_power(site, x, e);
-	tj_tensor *square = e > 1 || e == -3 ? op2(site, IR_mul, x, x) : NULL, *over = e < 0 ? op1(site, IR_reciprocal, x) : NULL;
-	if (e == 1) return op1(site, IR_positive, x);
-	if (e > 0) return e == 2 ? square : op2(site, IR_mul, square, e == 3 ? x : square);
-	return e == -1 ? over : op2(site, IR_div, over, e == -2 ? x : square);
+	tj_tensor *step = e > 0 ? op2(site, IR_mul, x, x) : op1(site, IR_reciprocal, x);
+	if (e == 2 || e == -1) return step;
+	return op2(site, e > 0 ? IR_mul : IR_div, step, e == 4 ? step : x);
 }

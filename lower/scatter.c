@@ -184,20 +184,23 @@ static bool any_groups(ir_op op, tj_dtype t)
 /* n elements of an index, from x on, in steps. */
 static void widen(tj_dtype t, int64_t *to, const void *x, int64_t at, int64_t step, int64_t n)
 {
-#define EACH(T) \
+#define EACH(T, value) \
 	do { \
 		const T *v = (const T *)x + at; \
-		if (step == 1) for (int64_t i = 0; i < n; i++) to[i] = v[i]; \
-		else for (int64_t i = 0; i < n; i++) to[i] = v[i * step]; \
+		if (step == 1) for (int64_t i = 0; i < n; i++) to[i] = value(v[i]); \
+		else for (int64_t i = 0; i < n; i++) to[i] = value(v[i * step]); \
 	} while (0)
+#define TRUE(b) ((b) != 0)
 	switch (t) {
-	case TJ_BOOL: case TJ_U8: EACH(uint8_t); break;
-	case TJ_I8: EACH(int8_t); break;
-	case TJ_I16: EACH(int16_t); break;
-	case TJ_I32: EACH(int32_t); break;
-	default: EACH(int64_t);
+	case TJ_BOOL: EACH(uint8_t, TRUE); break;
+	case TJ_U8: EACH(uint8_t, ); break;
+	case TJ_I8: EACH(int8_t, ); break;
+	case TJ_I16: EACH(int16_t, ); break;
+	case TJ_I32: EACH(int32_t, ); break;
+	default: EACH(int64_t, );
 	}
 #undef EACH
+#undef TRUE
 }
 
 /* ---- counting: equal integers are added to few elements ---- */

@@ -110,7 +110,7 @@ static void fill(program *p, void *data, tj_dtype t, int64_t n)
 	static const float odd[] = { 0.0f, -0.0f, INFINITY, -INFINITY, NAN };
 	for (int64_t i = 0; i < n; i++) {
 		const uint32_t r = draw(p, 1000);
-		if (t == TJ_U8) ((uint8_t *)data)[i] = (uint8_t)(draw(p, 3) ? r : 255);
+		if (t == TJ_U8 || t == TJ_BOOL) ((uint8_t *)data)[i] = (uint8_t)(draw(p, 3) ? r : 255);
 		else ((float *)data)[i] = r < 10 ? odd[r % 5] : r < 60 ? 1 : r < 400 ? odd[r % 2] : ((float)r - 900) / 64;
 	}
 }
@@ -189,6 +189,22 @@ static void all_bytes(void **s)
 	use_width(0);
 }
 
+/* Each byte of a bool that is not 0 is index 1. */
+static void raw_bools(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *ones = tj_full_like(tj_cast(in[0], TJ_F32), tj_i(1));
+	out[0] = tj_scatter_add(tj_zeros(TJ_F32, TJ_SHAPE(4)), 0, in[0], ones);
+	out[1] = tj_bincount(in[0], NULL, 0, 2);
+	out[2] = tj_index_select(in[1], 0, in[0]);
+}
+
+static void bools(void **s)
+{
+	(void)s;
+	for (uint32_t i = 0; i < 2; i++) same(raw_bools, (program){ i, 1, { 700 } }, TJ_BOOL, "bools");
+}
+
 static void long_chains(void **s)
 {
 	(void)s;
@@ -198,6 +214,6 @@ static void long_chains(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids), cmocka_unit_test(all_points), cmocka_unit_test(all_bytes),
-		                            cmocka_unit_test(long_chains) };
+		                            cmocka_unit_test(long_chains), cmocka_unit_test(bools) };
 	KIT_RUN(tests);
 }

@@ -312,7 +312,7 @@ static void errors_are_told(void **s)
 {
 	(void)s;
 	tj_ctx *c = kit_open();
-	const float w[] = { 1, 2, 3, 4 };
+	const float w[] = { 1, 2, 3, 4, 5, 6 };
 	job j = { .w = tj_retain(tj_from_data(c, TJ_F32, TJ_SHAPE(4, 1), w)) };
 	tj_fn *f = direct(c, meets, &j);
 	for (int64_t n = 2; n < 7; n++) skips(c, f, meets, &j, 4, n, NULL);

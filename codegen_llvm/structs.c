@@ -38,9 +38,9 @@ static bool structure_at(const cg *c, uint32_t i, uint32_t end, cg_struct *s)
 {
 	int64_t n, least, at;
 	if (!may_be_field(c, i, &n)) return false;
-	least = c->k->index.v[c->k->ins.v[i].index].offset;
+	const int64_t own = least = c->k->index.v[c->k->ins.v[i].index].offset;
 	for (uint32_t k = i; k < end; k++)
-		if (may_be_field(c, k, &at) && alike(c, i, k) && (at = c->k->index.v[c->k->ins.v[k].index].offset) < least && least - at < n) least = at;
+		if (may_be_field(c, k, &at) && alike(c, i, k) && (at = c->k->index.v[c->k->ins.v[k].index].offset) < least && own - at < n) least = at;
 	*s = (cg_struct){ .n = (int)n, .dtype = c->k->ins.v[i].dtype, .store = c->k->ins.v[i].op == LO_STORE, .first = i, .last = i };
 	for (int f = 0; f < CG_FIELDS; f++) s->field[f] = LO_NOREF;
 	for (uint32_t k = i; k < end; k++) {

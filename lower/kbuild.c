@@ -429,10 +429,11 @@ static bool arrange_product(lo_builder *B)
 	b->rows_move = row >= 0 && m->always && lo_moves(m, rows);
 	if (B->rows) k->dim[row] = B->rows;
 	b->turned = !(B->L->o->off & LO_OFF(TURN)) && lo_turn_product(B->s->target, k);
+	if (B->rows && b->turned) k->dim[k->ndim - 1] = rows; /* columns, which may lie in panels */
 	if (!lo_read_panels(B->L, k, B->kbuf.v)) return false;
 	for (uint32_t i = 0; i < k->buf.n; i++) b->panels |= lo_in_panels(k->buf.v[i].role);
 	k->few = b->rows_move && !b->turned && !lo_moves(m, k->dim[k->ndim - 1]) && !lo_moves(m, k->red) && lo_few_rows(k);
-	if (B->rows) k->dim[b->turned ? k->ndim - 1 : row] = rows;
+	if (B->rows && !b->turned) k->dim[row] = rows;
 	B->s->target->tiles(B->s->target, k, B->s);
 	return true;
 }

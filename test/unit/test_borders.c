@@ -189,6 +189,31 @@ static void all_bytes(void **s)
 	use_width(0);
 }
 
+/* Windows that overlap: fields of several structures at once, a few places apart. */
+static void windows(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const program *p = self;
+	const int64_t step = 2 + p->seed % 3, size = 2 * step + p->seed / 3 % 3, n = (p->dim[1] - size) / step;
+	tj_tensor *w = NULL;
+	for (int64_t k = size - 1; k >= 0; k--) {
+		tj_tensor *x = tj_slice(in[0], 1, k, k + n * step, step);
+		w = !w ? x : k % 2 ? tj_maximum(w, x) : tj_add(w, x);
+	}
+	out[0] = w;
+	out[1] = tj_cast(tj_mul(tj_cast(w, TJ_BF16), tj_cast(tj_slice(in[1], 1, 0, n * step, step), TJ_BF16)), TJ_F32);
+	out[2] = tj_amax(w, TJ_AXES(0), false);
+}
+
+static void all_windows(void **s)
+{
+	(void)s;
+	for (uint32_t i = 0; i < 18; i++) {
+		use_width((int)i / 9);
+		same(windows, (program){ i, 2, { 9, 130 } }, TJ_F32, "windows");
+	}
+	use_width(0);
+}
+
 /* Each byte of a bool that is not 0 is index 1. */
 static void raw_bools(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -214,6 +239,7 @@ static void long_chains(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids), cmocka_unit_test(all_points), cmocka_unit_test(all_bytes),
-		                            cmocka_unit_test(long_chains), cmocka_unit_test(bools) };
+		                            cmocka_unit_test(long_chains), cmocka_unit_test(bools),
+		                            cmocka_unit_test(all_windows) };
 	KIT_RUN(tests);
 }

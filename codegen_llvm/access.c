@@ -3,8 +3,8 @@
  *
  * Each access has a base address per unit; a loop adds the term of r. Adjacent lanes are one vector load or store, masked in
  * the tail; fields of structures are taken apart by shuffles (structs.c); loads of lanes a few elements apart are vectors, shuffled
- * (stride.c); lanes further apart are a gather or a scatter. A
- * gather in the tail reads lane 0's element for absent lanes, so it needs no mask. */
+ * (stride.c); lanes further apart are a gather or a scatter. A gather in the tail reads lane 0's element for absent lanes, so it needs
+ * no mask. */
 #include "codegen_llvm/cg.h"
 
 _Static_assert(sizeof(((rt_kargs *)0)->num) == 8, "its fields are loaded as 64-bit pointers");

@@ -211,6 +211,7 @@ bool cg_is_table(const cg *c, const lo_ins *in);
 bool cg_sums_bytes(const cg *c, const lo_ins *in); /* along r, eight bytes to a lane of i64 */
 int cg_base_lanes(const cg *c);
 int cg_tail_lanes(const cg *c); /* once c->lanes is known */
+int cg_lanes_in_register(const cg *c, tj_dtype t); /* of the vectors at this point of the text: as many as one register holds */
 int cg_section_lanes(const cg *c, const lo_section *s);
 /* accesses kept rows, one for each lane along d: elements r of all lanes lie side by side */
 bool cg_lane_rows(const cg *c, const lo_ins *in);

@@ -36,6 +36,12 @@ static size_t widest(const cg *c)
 	return wanted ? most : sizeof(float);
 }
 
+int cg_lanes_in_register(const cg *c, tj_dtype t)
+{
+	const int n = c->bits / 8 / (int)tj_dtype_size(t);
+	return c->lanes < n ? c->lanes : n;
+}
+
 /* Lanes of one register: of bytes if the kernel has only byte-sized vectors, else of 32 bits. */
 static int register_lanes(const cg *c) { return widest(c) > 1 ? c->bits / 32 : c->bits / 8; }
 

@@ -116,7 +116,7 @@ static void join_evenly(cg *c, shape v, cg_str *x, int n)
 		for (int high = 0; high < 2; high++) x[2 * k + high] = shuffle(c, v, half[0][k], half[1][k], from[high]);
 }
 
-/* One lane after the other is right; to[l]: the vector of x and the element in it. */
+/* Lane l is element[l] of vector which[l] of the n vectors x. Each shuffle puts the lanes of one more vector in; the first those of two. */
 static cg_str collect(cg *c, shape v, const cg_str *x, int n, const int *which, const int *element)
 {
 	cg_str r = { "" };
@@ -185,30 +185,29 @@ static cg_str mask_of(cg *c, const cg_struct *s, int first, int lanes, int k)
 	return m;
 }
 
-static int lanes_of(const cg *c, tj_dtype t)
-{
-	const int n = c->bits / 8 / (int)tj_dtype_size(t);
-	return c->lanes < n ? c->lanes : n;
-}
-
 static tj_dtype in_memory(tj_dtype t) { return t == TJ_BOOL ? TJ_U8 : t; }
+
+static int field_of(const cg_struct *s, uint32_t i)
+{
+	int f = 0;
+	while (s->field[f] != i) f++;
+	return f;
+}
 
 /* The address of the first field in lane 0; at: that of access i. */
 static cg_str begin(cg *c, const cg_struct *s, uint32_t i, cg_str at)
 {
-	int field = 0;
-	while (s->field[field] != i) field++;
-	return cg_elem(c, in_memory(s->dtype), at, cg_int(-field));
+	return cg_elem(c, in_memory(s->dtype), at, cg_int(-field_of(s, i)));
 }
 
-cg_str cg_load_field(cg *c, cg_struct *s, uint32_t i, cg_str at)
+static void load_all(cg *c, cg_struct *s, cg_str base)
 {
 	const tj_dtype t = in_memory(s->dtype);
-	const shape v = { t, lanes_of(c, t) };
-	const cg_str type = cg_type(t, c->lanes), base = i == s->first ? begin(c, s, i, at) : at;
+	const shape v = { t, cg_lanes_in_register(c, t) };
+	const cg_str type = cg_type(t, c->lanes);
 	cg_str x[CG_FIELDS];
-	for (int f = 0; i == s->first && f < s->n; f++) s->part[f] = cg_fmt("poison");
-	for (int first = 0; i == s->first && first < c->lanes; first += v.lanes) {
+	for (int f = 0; f < s->n; f++) s->part[f] = cg_fmt("poison");
+	for (int first = 0; first < c->lanes; first += v.lanes) {
 		for (int k = 0; k < s->n; k++) {
 			const cg_str p = cg_elem(c, t, base, cg_int(first * s->n + k * v.lanes));
 			x[k] = c->masked ? cg_read_some(c, t, v.lanes, p, mask_of(c, s, first, v.lanes, k)) : cg_read(c, t, v.lanes, p);
@@ -223,19 +222,21 @@ cg_str cg_load_field(cg *c, cg_struct *s, uint32_t i, cg_str at)
 			s->part[f] = all;
 		}
 	}
-	for (int f = 0; f < s->n; f++)
-		if (s->field[f] == i) return s->part[f];
-	return s->part[0];
+}
+
+cg_str cg_load_field(cg *c, cg_struct *s, uint32_t i, cg_str at)
+{
+	if (cg_touches(s, i)) load_all(c, s, begin(c, s, i, at));
+	return s->part[field_of(s, i)];
 }
 
 void cg_store_field(cg *c, cg_struct *s, uint32_t i, cg_str at, cg_str value)
 {
 	const tj_dtype t = in_memory(s->dtype);
-	const shape v = { t, lanes_of(c, t) };
+	const shape v = { t, cg_lanes_in_register(c, t) };
 	cg_str x[CG_FIELDS];
-	for (int f = 0; f < s->n; f++)
-		if (s->field[f] == i) s->part[f] = value;
-	if (i != s->last) return;
+	s->part[field_of(s, i)] = value;
+	if (!cg_touches(s, i)) return;
 	const cg_str base = begin(c, s, i, at);
 	for (int first = 0; first < c->lanes; first += v.lanes) {
 		for (int f = 0; f < s->n; f++) {

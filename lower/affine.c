@@ -3,7 +3,7 @@
  *
  * A map has, for each axis of the value, one expression over the group's atoms. A reshape may split an atom: that rewrites
  * every map of the group, so that all stay valid; atoms of r keep r = sum rstride * atom. */
-#include "lower/low.h"
+#include "lower/walk.h"
 
 lo_map *lo_map_new(lo_low *L, lo_group *G, int rank)
 {
@@ -279,11 +279,9 @@ static void slice(const lo_low *L, const lo_group *G, ir_ref view, lo_map *m)
 	const ir_node *n = lo_node(L, view);
 	const int64_t *attr = ir_attr(L->g, n), *dim = lo_dim(L, ir_src(L->g, n, 0));
 	if (n->op == IR_slice) affine_of(&m->e[attr[0]], attr[1], attr[3], G);
-	else for (int i = 0; i < n->rank; i++) {
-		bool flipped = n->nattr == 0;
-		for (int k = 0; k < n->nattr; k++) flipped |= attr[k] == i;
-		if (flipped) affine_of(&m->e[i], dim[i] - 1, -1, G);
-	}
+	else
+		for (int i = 0; i < n->rank; i++)
+			if (lo_flips(L->g, n, i)) affine_of(&m->e[i], dim[i] - 1, -1, G);
 }
 
 lo_map *lo_map_broadcast(lo_low *L, lo_group *G, ir_ref operand, const lo_map *m)

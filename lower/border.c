@@ -39,7 +39,6 @@ typedef struct seen { /* index k of r: index axis[k] of the root, and off[k] */
 } seen;
 
 typedef struct pass {
-	const ir_graph *from;
 	lo_walk w;
 	const lo_opts *o;
 	bool *bordered, *root;     /* by node of from: reads a cat with a border, without a step between; is cut, if that is worth it */
@@ -48,35 +47,39 @@ typedef struct pass {
 	int64_t cut[TJ_MAX_RANK][MOST_CUTS];
 } pass;
 
-static const int64_t *dims(const pass *p, ir_ref r) { return ir_dims(p->from, ir_at(p->from, r)); }
+static const int64_t *dims(const pass *p, ir_ref r) { return ir_dims(p->w.from, ir_at(p->w.from, r)); }
 
 /* ---- which values are cut ---- */
 static bool has_border(const pass *p, ir_ref r)
 {
-	const ir_node *n = ir_at(p->from, r);
-	const int64_t axis = n->op == IR_cat ? ir_attr(p->from, n)[0] : 0;
+	const ir_node *n = ir_at(p->w.from, r);
+	const int64_t axis = n->op == IR_cat ? ir_attr(p->w.from, n)[0] : 0;
 	int64_t most = 0;
 	if (n->op != IR_cat || n->nsrc < 2 || dims(p, r)[axis] < p->o->target->least_axis) return false;
 	for (int k = 0; k < n->nsrc; k++) {
-		const int64_t size = dims(p, ir_src(p->from, n, k))[axis];
+		const int64_t size = dims(p, ir_src(p->w.from, n, k))[axis];
 		if (size > most) most = size;
 	}
 	return most < dims(p, r)[axis] && (dims(p, r)[axis] - most) * MOST_EDGE <= dims(p, r)[axis];
 }
 
-static bool is_step_1(const pass *p, const ir_node *n) { return n->op == IR_slice && ir_attr(p->from, n)[3] == 1; }
+static bool is_step_1(const pass *p, const ir_node *n) { return n->op == IR_slice && ir_attr(p->w.from, n)[3] == 1; }
 
-static void find_roots(pass *p)
+/* true: some value may be cut */
+static bool find_roots(pass *p)
 {
-	for (ir_ref r = 0; r < p->from->node.n; r++) {
-		const ir_node *n = ir_at(p->from, r);
+	bool found = false;
+	for (ir_ref r = 0; r < p->w.from->node.n; r++) {
+		const ir_node *n = ir_at(p->w.from, r);
 		bool any = has_border(p, r);
-		for (int k = 0; k < n->nsrc && lo_by_element(n); k++) any |= p->bordered[ir_src(p->from, n, k)];
-		if (is_step_1(p, n)) any = p->bordered[ir_src(p->from, n, 0)] && !lo_by_element(ir_at(p->from, ir_src(p->from, n, 0)));
+		for (int k = 0; k < n->nsrc && lo_by_element(n); k++) any |= p->bordered[ir_src(p->w.from, n, k)];
+		if (is_step_1(p, n)) any = p->bordered[ir_src(p->w.from, n, 0)] && !lo_by_element(ir_at(p->w.from, ir_src(p->w.from, n, 0)));
 		p->bordered[r] = any;
-		for (int k = 0; k < n->nsrc && !lo_by_element(n); k++) p->root[ir_src(p->from, n, k)] = true;
+		found |= any && lo_by_element(n);
+		for (int k = 0; k < n->nsrc && !lo_by_element(n); k++) p->root[ir_src(p->w.from, n, k)] = true;
 	}
-	for (uint32_t i = 0; i < p->from->out.n; i++) p->root[p->from->out.v[i]] = true;
+	for (uint32_t i = 0; i < p->w.from->out.n; i++) p->root[p->w.from->out.v[i]] = true;
+	return found;
 }
 
 /* ---- where ---- */
@@ -97,16 +100,16 @@ static bool follow(pass *p, ir_ref root, seen s);
 
 static bool follow_cat(pass *p, ir_ref root, const seen *s)
 {
-	const ir_node *n = ir_at(p->from, s->r);
-	const int axis = (int)ir_attr(p->from, n)[0];
+	const ir_node *n = ir_at(p->w.from, s->r);
+	const int axis = (int)ir_attr(p->w.from, n)[0];
 	int64_t at = 0;
 	for (int k = 0; k < n->nsrc; k++) {
 		seen piece = *s;
-		piece.r = ir_src(p->from, n, k);
+		piece.r = ir_src(p->w.from, n, k);
 		piece.depth++;
 		if (k && s->axis[axis] >= 0 && !add_cut(p, s->axis[axis], at - s->off[axis], dims(p, root)[s->axis[axis]])) return false;
 		piece.off[axis] -= at;
-		if (!lo_by_element(ir_at(p->from, piece.r)) && !follow(p, root, piece)) return false;
+		if (!lo_by_element(ir_at(p->w.from, piece.r)) && !follow(p, root, piece)) return false;
 		at += dims(p, piece.r)[axis];
 	}
 	return true;
@@ -114,9 +117,9 @@ static bool follow_cat(pass *p, ir_ref root, const seen *s)
 
 static bool follow_operand(pass *p, ir_ref root, const seen *s, int k)
 {
-	const ir_node *n = ir_at(p->from, s->r), *x = ir_at(p->from, ir_src(p->from, n, k));
+	const ir_node *n = ir_at(p->w.from, s->r), *x = ir_at(p->w.from, ir_src(p->w.from, n, k));
 	const int lead = n->rank - x->rank;
-	seen t = { .r = ir_src(p->from, n, k), .depth = s->depth + 1 };
+	seen t = { .r = ir_src(p->w.from, n, k), .depth = s->depth + 1 };
 	for (int i = 0; i < x->rank; i++) {
 		const bool same = dims(p, t.r)[i] == dims(p, s->r)[i + lead];
 		t.axis[i] = same ? s->axis[i + lead] : -1;
@@ -128,8 +131,8 @@ static bool follow_operand(pass *p, ir_ref root, const seen *s, int k)
 /* Collects the cuts of what s->r is computed from; false: too many. */
 static bool follow(pass *p, ir_ref root, seen s)
 {
-	const ir_node *n = ir_at(p->from, s.r);
-	const int64_t *attr = ir_attr(p->from, n);
+	const ir_node *n = ir_at(p->w.from, s.r);
+	const int64_t *attr = ir_attr(p->w.from, n);
 	for (uint32_t i = 0; i < p->seen.n; i++)
 		if (p->seen.v[i].r == s.r && !memcmp(p->seen.v[i].axis, s.axis, n->rank) && !memcmp(p->seen.v[i].off, s.off, sizeof *s.off * n->rank))
 			return true;
@@ -137,30 +140,30 @@ static bool follow(pass *p, ir_ref root, seen s)
 	if (n->op == IR_cat) return follow_cat(p, root, &s);
 	if (lo_by_element(n)) {
 		for (int k = 0; k < n->nsrc; k++)
-			if (p->bordered[ir_src(p->from, n, k)] && !follow_operand(p, root, &s, k)) return false;
+			if (p->bordered[ir_src(p->w.from, n, k)] && !follow_operand(p, root, &s, k)) return false;
 		return true;
 	}
 	if (!is_step_1(p, n) && n->op != IR_expand && n->op != IR_flip) return true;
-	if (lo_by_element(ir_at(p->from, ir_src(p->from, n, 0)))) return true;
+	if (lo_by_element(ir_at(p->w.from, ir_src(p->w.from, n, 0)))) return true;
 	if (n->op == IR_expand) return follow_operand(p, root, &s, 0);
-	s.r = ir_src(p->from, n, 0);
+	s.r = ir_src(p->w.from, n, 0);
 	s.depth++;
 	if (n->op == IR_slice) s.off[attr[0]] += attr[1];
 	for (int i = 0; n->op == IR_flip && i < n->rank; i++)
-		if (lo_flips(p->from, n, i)) s.axis[i] = -1;
+		if (lo_flips(p->w.from, n, i)) s.axis[i] = -1;
 	return follow(p, root, s);
 }
 
 /* The boxes of the root, as cuts along each axis; false: it stays whole. */
 static bool find_cuts(pass *p, ir_ref root)
 {
-	const ir_node *n = ir_at(p->from, root);
+	const ir_node *n = ir_at(p->w.from, root);
 	seen s = { .r = root };
 	int64_t boxes = 1, inside = 1, ops = 0;
 	p->seen.n = 0;
 	memset(p->ncut, 0, sizeof p->ncut);
 	for (int i = 0; i < n->rank; i++) s.axis[i] = (int8_t)i;
-	if (ir_numel(p->from, root) < p->o->target->least_border || !follow(p, root, s)) return false;
+	if (ir_numel(p->w.from, root) < p->o->target->least_border || !follow(p, root, s)) return false;
 	for (int i = 0; i < n->rank; i++) {
 		const int64_t size = dims(p, root)[i];
 		int64_t most = 0, from = 0;
@@ -172,15 +175,15 @@ static bool find_cuts(pass *p, ir_ref root)
 		inside *= most;
 		boxes *= p->ncut[i] + 1;
 	}
-	for (uint32_t i = 0; i < p->seen.n; i++) ops += lo_by_element(ir_at(p->from, p->seen.v[i].r));
-	return boxes > 1 && boxes <= MOST_BOXES && boxes * ops <= MOST_TEXT && 2 * inside >= ir_numel(p->from, root);
+	for (uint32_t i = 0; i < p->seen.n; i++) ops += lo_by_element(ir_at(p->w.from, p->seen.v[i].r));
+	return boxes > 1 && boxes <= MOST_BOXES && boxes * ops <= MOST_TEXT && 2 * inside >= ir_numel(p->w.from, root);
 }
 
 /* ---- the walk ---- */
 /* The boxes of root r with the indices b along the axes before `axis`, joined. */
 static ir_ref join(pass *p, ir_ref r, int axis, lo_box *b)
 {
-	const ir_node *n = ir_at(p->from, r);
+	const ir_node *n = ir_at(p->w.from, r);
 	if (axis == n->rank) return lo_part_of_point(&p->w, r, b);
 	ir_ref v[MOST_CUTS + 1];
 	const int cuts = p->ncut[axis];
@@ -196,30 +199,28 @@ static ir_ref walk(void *env, ir_ref r, ir_ref *src)
 {
 	pass *p = env;
 	lo_box b = lo_whole(&p->w, r);
-	const bool cuts = !p->o->moving.nmoving && p->root[r] && p->bordered[r] && lo_by_element(ir_at(p->from, r)) && find_cuts(p, r);
-	return cuts ? join(p, r, 0, &b) : lo_copy(p->w.to, p->from, r, src);
+	const bool cuts = p->root[r] && p->bordered[r] && lo_by_element(ir_at(p->w.from, r)) && find_cuts(p, r);
+	return cuts ? join(p, r, 0, &b) : lo_copy(p->w.to, p->w.from, r, src);
 }
 
 /* A value that is stored is read from there. */
 static bool own(void *env, ir_ref r, const lo_box *b, ir_ref *y)
 {
 	pass *p = env;
-	if (!p->root[r] || !lo_by_element(ir_at(p->from, r))) return false;
+	if (!p->root[r] || !lo_by_element(ir_at(p->w.from, r))) return false;
 	return *y = lo_slice(&p->w, r, b), true;
 }
 
-tj_status lo_border(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err)
+tj_status lo_border(const ir_graph *from, ir_graph *to, const lo_opts *o, bool *did, rt_err *err)
 {
 	const uint32_t n = from->node.n + 1;
-	pass p = { .from = from, .w = { .from = from, .to = to, .walk = walk, .own = own }, .o = o };
+	pass p = { .w = { .from = from, .to = to, .walk = walk, .own = own }, .o = o };
 	p.w.env = &p;
 	p.bordered = rt_calloc(n);
 	p.root = rt_calloc(n);
-	tj_status st = TJ_ERR_NOMEM;
-	if (p.bordered && p.root) {
-		find_roots(&p);
-		st = lo_walk_graph(&p.w, err);
-	} else rt_fail(err, st, "lower", "out of memory");
+	tj_status st = p.bordered && p.root ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
+	*did = st == TJ_OK && !o->moving.nmoving && find_roots(&p);
+	if (*did) st = lo_walk_graph(&p.w, err);
 	rt_free(p.bordered);
 	rt_free(p.root);
 	rt_vec_free(&p.seen);

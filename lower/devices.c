@@ -15,6 +15,7 @@
  *
  * The host runs control flow, so the predicate of a cond and the condition of a while are copied to the CPU. */
 #include "lower/library.h"
+#include "lower/walk.h"
 
 typedef struct placing {
 	const ir_graph *from;
@@ -110,7 +111,7 @@ static bool place_node(placing *p, ir_ref r, rt_arena *mem)
 	if (n->op == IR_cond) src[0] = on_cpu(p->to, src[0], n->site);
 	if (!lo_stays(p->from, n, p->o)) p->map[r] = compute_on_cpu(p, r, src);
 	else if (sorts_all(p->from, n, p->o)) p->map[r] = sort_and_gather(p, r, src);
-	else p->map[r] = n->alone ? ir_alone(p->to, p->from, r, ir_which(n), src) : ir_copy(p->to, p->from, r, src);
+	else p->map[r] = lo_copy(p->to, p->from, r, src);
 	return p->map[r] != IR_NONE;
 }
 

@@ -272,9 +272,9 @@ tj_status lo_plain(const ir_graph *from, ir_graph *to, rt_err *err);
 void lo_reduced_axes(const lo_low *L, ir_ref r, int *lo, int *hi, bool *keepdim);
 
 /* ---- border.c ---- */
-/* Copies the graph so that what reads beyond an edge is computed apart from the interior. The copy may hold nodes that no output
- * needs. */
-tj_status lo_border(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
+/* Copies the graph so that what reads beyond an edge is computed apart from the interior. The copy may hold nodes that no output needs.
+ * *did: there is such a value; else nothing is copied. */
+tj_status lo_border(const ir_graph *from, ir_graph *to, const lo_opts *o, bool *did, rt_err *err);
 
 /* ---- narrow.c ---- */
 /* IR_NONE: that is not possible, or saves nothing */
@@ -282,9 +282,8 @@ ir_ref lo_narrow(ir_graph *g, ir_ref x, tj_dtype t); /* x cast to t, computed in
 ir_ref lo_narrow_distance(ir_graph *g, ir_ref x); /* |x|, a difference, computed in bytes */
 
 /* ---- short.c ---- */
-/* Copies the graph so that values along an axis of a few elements are computed one by one. The copy may hold nodes that no output
- * needs. */
-tj_status lo_short(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err);
+/* The same so that values along an axis of a few elements are computed one by one. */
+tj_status lo_short(const ir_graph *from, ir_graph *to, const lo_opts *o, bool *did, rt_err *err);
 
 /* ---- classify.c ---- */
 lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_opts *o); /* who could compute the node on its device */

@@ -181,24 +181,27 @@ static tj_status lower(lo_low *L, rt_plan *p)
 
 _Static_assert(LO_OFF(FOLD) == IR_OFF_FOLD && LO_OFF(CSE) == IR_OFF_CSE, "one set of bits");
 
-/* Decomposed, with loops that compute only what is read, with plain reductions only, without borders and short axes, in `to`.
- */
+/* Decomposed, with loops that compute only what is read, with plain reductions only, without borders and short axes, in `to`, which is
+ * empty. */
 static tj_status prepare(const ir_graph *g, ir_graph *to, const lo_opts *o, rt_err *err)
 {
-	enum { DECOMPOSED, LOOPS, PLAIN, BORDER, STAGES };
-	ir_graph stage[STAGES];
+	enum { DECOMPOSED, LOOPS, PLAIN, BORDER, SHORT, STAGES };
+	ir_graph stage[STAGES], *now = &stage[DECOMPOSED];
+	bool did = false;
 	for (int i = 0; i < STAGES; i++) ir_graph_init(&stage[i]), stage[i].off = (uint8_t)o->off;
-	to->off = (uint8_t)o->off;
-	const ir_graph *now = &stage[DECOMPOSED];
-	tj_status st = ir_pass_decomp(g, &stage[DECOMPOSED], NULL, err);
+	tj_status st = ir_pass_decomp(g, now, NULL, err);
 	if (st == TJ_OK && !(o->off & LO_OFF(LOOPS)) && lo_has_flow(now)) {
 		st = lo_loops(now, &stage[LOOPS], err);
 		now = &stage[LOOPS];
 	}
-	const bool borders = o->target && !(o->off & LO_OFF(BORDER)), shorts = o->target && !(o->off & LO_OFF(SHORT));
-	if (st == TJ_OK) st = lo_plain(now, borders || shorts ? &stage[PLAIN] : to, err);
-	if (st == TJ_OK && borders) st = lo_border(&stage[PLAIN], shorts ? &stage[BORDER] : to, o, err);
-	if (st == TJ_OK && shorts) st = lo_short(&stage[borders ? BORDER : PLAIN], to, o, err);
+	if (st == TJ_OK) st = lo_plain(now, &stage[PLAIN], err);
+	now = &stage[PLAIN];
+	if (st == TJ_OK && o->target && !(o->off & LO_OFF(BORDER))) st = lo_border(now, &stage[BORDER], o, &did, err);
+	if (did) now = &stage[BORDER], did = false;
+	if (st == TJ_OK && o->target && !(o->off & LO_OFF(SHORT))) st = lo_short(now, &stage[SHORT], o, &did, err);
+	if (did) now = &stage[SHORT];
+	*to = *now;
+	ir_graph_init(now);
 	for (int i = 0; i < STAGES; i++) ir_graph_free(&stage[i]);
 	return st;
 }

@@ -193,19 +193,20 @@ static void visit_again(search *s, ir_ref r, uint32_t self)
 /* r is cast to an index, which the step u does not read. */
 static bool skips(const lo_low *L, ir_ref r, ir_ref u)
 {
-	bool reads = false;
-	for (int k = 0; k < lo_node(L, u)->nsrc; k++) reads |= lo_step_reads(L, u, k) == r;
-	return !reads;
+	const ir_node *n = lo_node(L, u);
+	if (ir_ops[n->op].opclass != IR_SCATTER) return false;
+	for (int k = 0; k < n->nsrc; k++)
+		if (lo_step_reads(L, u, k) == r) return false;
+	return true;
 }
 
 /* Visits the steps that read r instead of r cast to an index. */
-static void visit_past(search *s, ir_ref r, ir_ref cast)
+static void visit_past(search *s, ir_ref cast)
 {
 	const lo_low *L = s->L;
 	if (lo_node(L, cast)->op != IR_cast) return;
 	for (uint32_t i = L->nuser[cast]; i < L->nuser[cast + 1]; i++)
-		for (int k = 0; k < lo_node(L, L->user[i])->nsrc; k++)
-			if (lo_step_reads(L, L->user[i], k) == r) visit(s, L->user[i]);
+		if (skips(L, cast, L->user[i])) visit(s, L->user[i]);
 }
 
 /* Visits the values that read r. self: a group that reads r directly, without a buffer, which is no path back; or LO_NOGROUP. */
@@ -218,7 +219,7 @@ static void visit_users(search *s, ir_ref r, uint32_t self)
 		for (uint32_t i = L->nuser[r]; i < L->nuser[r + 1]; i++) {
 			ir_ref u = L->user[i];
 			uint32_t g = group_of(L, u);
-			visit_past(s, r, u);
+			visit_past(s, u);
 			if (skips(L, r, u)) continue;
 			if (g != LO_NOGROUP && (g == s->a || g == s->b)) s->hit |= g != self || through_memory(L, r, u);
 			else if (self == LO_NOGROUP || !looked_through(L, u)) visit(s, u);

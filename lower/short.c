@@ -38,7 +38,6 @@ typedef enum kind {
 typedef struct mark { uint8_t kind; bool gone; int8_t axis; } mark;
 
 typedef struct pass {
-	const ir_graph *from;
 	lo_walk w;
 	const lo_opts *o;
 	/* by node of from */
@@ -48,16 +47,16 @@ typedef struct pass {
 	uint32_t *users, *sliced;  /* all its users; those that are slices of one element along a short axis */
 } pass;
 
-static const ir_node *node(const pass *p, ir_ref r) { return ir_at(p->from, r); }
-static const int64_t *dims(const pass *p, ir_ref r) { return ir_dims(p->from, node(p, r)); }
-static ir_ref operand(const pass *p, const ir_node *n, int k) { return ir_src(p->from, n, k); }
+static const ir_node *node(const pass *p, ir_ref r) { return ir_at(p->w.from, r); }
+static const int64_t *dims(const pass *p, ir_ref r) { return ir_dims(p->w.from, node(p, r)); }
+static ir_ref operand(const pass *p, const ir_node *n, int k) { return ir_src(p->w.from, n, k); }
 static bool is_apart(const pass *p, ir_ref r) { return p->mark[r].kind == APART; }
 static bool is_view(const ir_node *n) { return ir_ops[n->op].flags & IR_VIEW && n->op != IR_optimization_barrier; }
 static bool reduces(const ir_node *n) { return ir_ops[n->op].opclass == IR_REDUCE_ && !n->alone; }
 static bool searches(const ir_node *n) { return ir_ops[n->op].opclass == IR_ARG && !n->alone; }
 static uint32_t reduced(const pass *p, const ir_node *n)
 {
-	return ir_reduced((ir_op)n->op, n->nattr, ir_attr(p->from, n), node(p, operand(p, n, 0))->rank);
+	return ir_reduced((ir_op)n->op, n->nattr, ir_attr(p->w.from, n), node(p, operand(p, n, 0))->rank);
 }
 
 /* ---- axes ---- */
@@ -65,7 +64,7 @@ static uint32_t reduced(const pass *p, const ir_node *n)
 static int axis_below(const pass *p, ir_ref r, int axis)
 {
 	const ir_node *n = node(p, r), *x = node(p, operand(p, n, 0));
-	const int64_t *to = ir_dims(p->from, n), *from = ir_dims(p->from, x), *attr = ir_attr(p->from, n);
+	const int64_t *to = ir_dims(p->w.from, n), *from = ir_dims(p->w.from, x), *attr = ir_attr(p->w.from, n);
 	int found = -1, a = 0, b = 0;
 	switch (n->op) {
 	case IR_permute: return (int)attr[axis];
@@ -91,7 +90,7 @@ static int axis_behind(const pass *p, const ir_node *n, int axis)
 {
 	const uint32_t set = reduced(p, n);
 	int at = axis;
-	for (int k = 0; !ir_attr(p->from, n)[0] && k < axis; k++) at -= set >> k & 1;
+	for (int k = 0; !ir_attr(p->w.from, n)[0] && k < axis; k++) at -= set >> k & 1;
 	return at;
 }
 
@@ -119,7 +118,7 @@ static bool is_small_product(const pass *p, const ir_node *n)
 	if (n->op != IR_matmul || n->rank < 2) return false;
 	const ir_node *a = node(p, operand(p, n, 0)), *b = node(p, operand(p, n, 1));
 	if (a->rank < 2 || b->rank != 2) return false;
-	const int64_t *d = ir_dims(p->from, b), *c = ir_dims(p->from, n);
+	const int64_t *d = ir_dims(p->w.from, b), *c = ir_dims(p->w.from, n);
 	int64_t rows = 1;
 	for (int k = 0; k < n->rank - 1; k++) rows *= c[k];
 	if (lo_moves(&p->o->moving, d[0]) || lo_moves(&p->o->moving, d[1])) return false;
@@ -167,12 +166,12 @@ static void weigh(const pass *p, ir_ref r, int axis, cost *c)
 	}
 	const int below = is_view(n) ? axis_below(p, r, axis) : -1;
 	if (below >= 0) weigh(p, operand(p, n, 0), below, c);
-	if (below >= 0 || n->op == IR_expand || (n->op == IR_cat && ir_attr(p->from, n)[0] == axis)) return;
+	if (below >= 0 || n->op == IR_expand || (n->op == IR_cat && ir_attr(p->w.from, n)[0] == axis)) return;
 	if (p->taken[r] && n->op != IR_slice) {
 		weigh_reduced(p, r, axis, c);
 		return;
 	}
-	if (is_view(n) || ir_is_leaf(n->op)) c->loads |= n->op != IR_const && ir_numel(p->from, r) / count >= p->o->target->least_part;
+	if (is_view(n) || ir_is_leaf(n->op)) c->loads |= n->op != IR_const && ir_numel(p->w.from, r) / count >= p->o->target->least_part;
 	else if (is_apart(p, r)) c->work += 4;
 	else c->stored = true;
 }
@@ -182,7 +181,7 @@ static bool worth(const pass *p, ir_ref r, int axis, int most)
 {
 	const int64_t n = dims(p, r)[axis];
 	cost c = { 0 };
-	if (n < 2 || n > most || lo_moves(&p->o->moving, n) || ir_numel(p->from, r) / n < p->o->target->least_part) return false;
+	if (n < 2 || n > most || lo_moves(&p->o->moving, n) || ir_numel(p->w.from, r) / n < p->o->target->least_part) return false;
 	weigh(p, r, axis, &c);
 	return c.work * n <= MOST_WORK && !c.stored && (n <= NEAR || !c.loads || !(n & (n - 1)));
 }
@@ -207,7 +206,7 @@ static mark beside(const pass *p, ir_ref r)
 	for (int k = 0; k < n->nsrc; k++) {
 		const ir_ref x = operand(p, n, k);
 		const bool same = node(p, x)->rank == n->rank && !memcmp(dims(p, x), dims(p, r), sizeof(int64_t) * n->rank);
-		if (ir_numel(p->from, x) > 1 && !same && has_memory(p, x, 0)) return (mark){ APART, false, (int8_t)last };
+		if (ir_numel(p->w.from, x) > 1 && !same && has_memory(p, x, 0)) return (mark){ APART, false, (int8_t)last };
 	}
 	return (mark){ 0 };
 }
@@ -248,7 +247,7 @@ static bool takes_one(const pass *p, ir_ref r)
 {
 	const ir_node *n = node(p, r);
 	if (n->op != IR_slice) return false;
-	const int axis = (int)ir_attr(p->from, n)[0];
+	const int axis = (int)ir_attr(p->w.from, n)[0];
 	const ir_ref x = operand(p, n, 0);
 	if (dims(p, r)[axis] != 1 || dims(p, x)[axis] == 1) return false;
 	if (is_apart(p, x)) return p->mark[x].axis == axis;
@@ -277,7 +276,7 @@ static mark kind_of(pass *p, ir_ref r)
 	if (lo_by_element(n)) return kind_of_point(p, r);
 	if (reduces(n) || searches(n)) return kind_of_reduction(p, r);
 	if (ir_ops[n->op].flags & IR_VIEW) return kind_of_view(p, r);
-	const int64_t axis = n->op == IR_cat ? ir_attr(p->from, n)[0] : 0;
+	const int64_t axis = n->op == IR_cat ? ir_attr(p->w.from, n)[0] : 0;
 	if (n->op == IR_cat && n->nsrc == dims(p, r)[axis] && n->nsrc <= SHORT) return (mark){ APART, false, (int8_t)axis };
 	return is_small_product(p, n) ? (mark){ APART, false, (int8_t)(n->rank - 1) } : (mark){ 0 };
 }
@@ -298,7 +297,7 @@ static bool follows(const pass *p, ir_ref r, ir_ref x)
  * follows. */
 static void veto(pass *p)
 {
-	for (ir_ref r = p->from->node.n; r-- > 0;) {
+	for (ir_ref r = p->w.from->node.n; r-- > 0;) {
 		const ir_node *n = node(p, r);
 		const bool was = p->mark[r].kind == REDUCED;
 		if (p->vetoed[r]) p->mark[r] = (mark){ 0 }, p->taken[r] = p->taken[r] && !was;
@@ -309,18 +308,22 @@ static void veto(pass *p)
 	}
 }
 
-static void find_kinds(pass *p)
+/* true: some value is taken apart */
+static bool find_kinds(pass *p)
 {
-	for (ir_ref r = 0; r < p->from->node.n; r++) {
+	bool any = false;
+	for (ir_ref r = 0; r < p->w.from->node.n; r++) {
 		const ir_node *n = node(p, r);
 		for (int k = 0; k < n->nsrc; k++) p->users[operand(p, n, k)]++;
 		if (n->op != IR_slice) continue;
-		const int64_t axis = ir_attr(p->from, n)[0];
+		const int64_t axis = ir_attr(p->w.from, n)[0];
 		p->sliced[operand(p, n, 0)] += dims(p, operand(p, n, 0))[axis] <= SHORT && dims(p, r)[axis] == 1;
 	}
-	for (uint32_t i = 0; i < p->from->out.n; i++) p->users[p->from->out.v[i]]++;
-	for (ir_ref r = 0; r < p->from->node.n; r++) p->mark[r] = kind_of(p, r);
+	for (uint32_t i = 0; i < p->w.from->out.n; i++) p->users[p->w.from->out.v[i]]++;
+	for (ir_ref r = 0; r < p->w.from->node.n; r++) p->mark[r] = kind_of(p, r);
 	veto(p);
+	for (ir_ref r = 0; r < p->w.from->node.n; r++) any |= p->taken[r] || (is_apart(p, r) && node(p, r)->op != IR_cat);
+	return any;
 }
 
 /* ---- parts ---- */
@@ -402,11 +405,11 @@ static ir_ref part_of_reduction(pass *p, ir_ref r, const lo_box *b)
 	lo_box o = lo_whole(&p->w, x);
 	for (int k = 0, i = 0; k < node(p, x)->rank; k++) {
 		if (!(set >> k & 1)) o.lo[k] = b->lo[i], o.n[k] = b->n[i];
-		i += ir_attr(p->from, n)[0] || !(set >> k & 1);
+		i += ir_attr(p->w.from, n)[0] || !(set >> k & 1);
 	}
 	ir_ref y = lo_part(&p->w, x, &o);
 	p->w.to->mode = n->mode;
-	return ir_copy(p->w.to, p->from, r, &y);
+	return ir_copy(p->w.to, p->w.from, r, &y);
 }
 
 /* ---- products of small matrices ---- */
@@ -459,17 +462,17 @@ static ir_ref walk(void *env, ir_ref r, ir_ref *src)
 	lo_box b = lo_whole(&p->w, r);
 	if (p->taken[r] && n->op != IR_slice) return reduce_parts(p, r, &b);
 	if (p->taken[r]) {
-		const int64_t *attr = ir_attr(p->from, n);
+		const int64_t *attr = ir_attr(p->w.from, n);
 		b.lo[attr[0]] = attr[1];
 		return lo_part(&p->w, operand(p, n, 0), &b);
 	}
-	return is_apart(p, r) && n->op != IR_cat ? joined(p, r) : lo_copy(p->w.to, p->from, r, src);
+	return is_apart(p, r) && n->op != IR_cat ? joined(p, r) : lo_copy(p->w.to, p->w.from, r, src);
 }
 
-tj_status lo_short(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err *err)
+tj_status lo_short(const ir_graph *from, ir_graph *to, const lo_opts *o, bool *did, rt_err *err)
 {
 	const uint32_t n = from->node.n + 1;
-	pass p = { .from = from, .w = { .from = from, .to = to, .walk = walk, .own = own }, .o = o };
+	pass p = { .w = { .from = from, .to = to, .walk = walk, .own = own }, .o = o };
 	rt_arena mem = { 0 };
 	p.w.env = &p;
 	p.mark = rt_arena_alloc(&mem, n * sizeof *p.mark);
@@ -477,11 +480,10 @@ tj_status lo_short(const ir_graph *from, ir_graph *to, const lo_opts *o, rt_err 
 	p.vetoed = rt_arena_alloc(&mem, n);
 	p.users = rt_arena_alloc(&mem, n * sizeof *p.users);
 	p.sliced = rt_arena_alloc(&mem, n * sizeof *p.sliced);
-	tj_status st = TJ_ERR_NOMEM;
-	if (p.mark && p.taken && p.vetoed && p.users && p.sliced) {
-		find_kinds(&p);
-		st = lo_walk_graph(&p.w, err);
-	} else rt_fail(err, st, "lower", "out of memory");
+	const bool room = p.mark && p.taken && p.vetoed && p.users && p.sliced;
+	tj_status st = room ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
+	*did = room && find_kinds(&p);
+	if (*did) st = lo_walk_graph(&p.w, err);
 	rt_arena_free(&mem);
 	return st;
 }

@@ -7,12 +7,42 @@
  * no mask. */
 #include "codegen_llvm/cg.h"
 
-_Static_assert(sizeof(((rt_kargs *)0)->num) == 8, "its fields are loaded as 64-bit pointers");
-void cg_entry_field(cg *c, const char *name, size_t offset)
+/* ---- how lanes lie ---- */
+static int64_t distance(int64_t step) { return step < 0 ? -step : step; }
+
+/* A vector in the middle must not reach beyond the last element. */
+static bool is_near(const cg_recipe *h, const lo_ins *in, int64_t step, int lanes)
 {
-	rt_putf(&c->entry, "  %%a%s = getelementptr i8, ptr %%a, i64 %zu\n  %%%s = load ptr, ptr %%a%s, align 8\n", name, offset, name, name);
+	return in->op == LO_LOAD && !lo_is_sym(step) && distance(step) <= CG_NEAR_STEP &&
+	       cg_lanes_in_register(h->bits, lanes, (tj_dtype)in->dtype) >= distance(step) - 1;
 }
 
+static cg_access access_at(const cg_recipe *h, uint32_t i, bool in_loop, int lanes, bool masked)
+{
+	const lo_ins *in = &h->k->ins.v[i];
+	const int64_t step = cg_lane_coef(h, in, in_loop);
+	const bool masks = !masked || h->bits == 512 || tj_dtype_size((tj_dtype)in->dtype) >= 4; /* AVX2: of four and eight bytes only */
+	if (h->of[i].tile) return CG_TILED;
+	if (h->of[i].field && masks) return CG_FIELD;
+	if (lanes == 64 && cg_is_table(h, in)) return CG_TABLE;
+	if (cg_dyn_varies(h, in)) return CG_FAR;
+	if (step == 1) return CG_ADJACENT;
+	return step != 0 && masks && is_near(h, in, step, lanes) ? CG_NEAR : CG_FAR;
+}
+
+void cg_find_accesses(cg_recipe *h)
+{
+	for (const lo_section *s = h->k->section.v; s < h->k->section.v + h->k->section.n; s++)
+		for (uint32_t i = s->first; i < s->first + s->count; i++) {
+			const lo_ins *in = &h->k->ins.v[i];
+			const int lanes = cg_lanes_of(h, s), last = cg_rows(h) ? lanes : h->tail_lanes;
+			if ((in->op != LO_LOAD && in->op != LO_STORE) || lanes == 1 || (in->op == LO_LOAD && !h->of[i].varies)) continue;
+			h->of[i].access = access_at(h, i, s->loop, lanes, false);
+			h->of[i].masked = access_at(h, i, s->loop, last, true);
+		}
+}
+
+/* ---- addresses ---- */
 void cg_entry_bufs(cg *c)
 {
 	_Static_assert(offsetof(rt_kargs, buf) == 0, "bufs are at %a itself");
@@ -32,13 +62,13 @@ void cg_entry_bufs(cg *c)
 }
 
 /* Number of outer indices that are fixed in a unit: with lanes along d, the vector loop adds the last one. */
-static int fixed_dims(const cg *c) { return c->rows ? c->k->ndim : c->k->ndim - 1; }
+static int fixed_dims(const cg *c) { return cg_rows(c->how) ? c->k->ndim : c->k->ndim - 1; }
 
 void cg_unit_bases(cg *c)
 {
 	for (uint32_t i = 0; i < c->k->ins.n; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
-		if ((in->op != LO_LOAD && in->op != LO_STORE && in->op != LO_PART) || c->tile[i]) continue;
+		if ((in->op != LO_LOAD && in->op != LO_STORE && in->op != LO_PART) || c->how->of[i].tile) continue;
 		const lo_index *x = &c->k->index.v[in->index];
 		cg_str at = cg_int(x->offset);
 		for (int d = 0; d < fixed_dims(c); d++) {
@@ -65,27 +95,24 @@ static cg_str tile_address(cg *c, uint32_t i)
 	cg_str column = cg_tmp(c), at = cg_tmp(c);
 	rt_putf(c->out, "  %s = sub i64 %s, %s\n  %s = add i64 %s, %s\n", column.s, c->at.s, c->tile_lo.s, at.s,
 			column.s, c->tile_row.s);
-	return step_ptr(c, cg_fmt("%%tile%u", c->tile[i]), (tj_dtype)c->k->ins.v[i].dtype, at, 1);
+	return step_ptr(c, cg_fmt("%%tile%u", c->how->of[i].tile), (tj_dtype)c->k->ins.v[i].dtype, at, 1);
 }
+
+static bool dyn_varies(const cg *c, const lo_ins *in) { return cg_dyn_varies(c->how, in) && c->lanes > 1; }
 
 cg_str cg_address(cg *c, uint32_t i)
 {
-	if (c->tile[i]) return tile_address(c, i);
+	if (c->how->of[i].tile) return tile_address(c, i);
 	const lo_ins *in = &c->k->ins.v[i];
 	const lo_index *x = &c->k->index.v[in->index];
 	tj_dtype t = (tj_dtype)in->dtype;
-	int64_t coef = cg_lane_coef(c, in);
-	cg_str p = cg_fmt(c->stage_copy && c->staged[i] ? "%%q%u" : "%%p%u", i);
-	if (cg_lane_rows(c, in)) return step_ptr(c, p, t, c->r, c->lanes);
-	if (in->dyn != LO_NOREF && !(c->varies[in->dyn] && c->lanes > 1))
+	int64_t coef = cg_lane_coef(c->how, in, c->in_loop);
+	cg_str p = cg_fmt(c->stage_copy && c->how->of[i].copied ? "%%q%u" : "%%p%u", i);
+	if (cg_lane_rows(c->how, in)) return step_ptr(c, p, t, c->r, c->lanes);
+	if (in->dyn != LO_NOREF && !dyn_varies(c, in))
 		p = step_ptr(c, p, t, cg_use(c, in->dyn, false), in->dyn_stride);
-	if (!c->rows && c->in_loop) p = step_ptr(c, p, t, c->r, x->rcoef);
+	if (!cg_rows(c->how) && c->in_loop) p = step_ptr(c, p, t, c->r, x->rcoef);
 	return step_ptr(c, p, t, c->at, coef);
-}
-
-static bool dyn_varies(const cg *c, const lo_ins *in)
-{
-	return in->dyn != LO_NOREF && c->varies[in->dyn] && c->lanes > 1;
 }
 
 /* The vector of l * coef for each lane l, of type `it`: a literal, or the name of a vector computed in the entry. */
@@ -110,7 +137,7 @@ static cg_str lane_steps(cg *c, const char *it, int64_t coef)
 static cg_str addresses(cg *c, uint32_t i, bool store)
 {
 	const lo_ins *in = &c->k->ins.v[i];
-	int64_t coef = cg_lane_coef(c, in);
+	int64_t coef = cg_lane_coef(c->how, in, c->in_loop);
 	int n = c->lanes;
 	cg_str p = cg_address(c, i), ps = cg_tmp(c);
 	bool small = !lo_is_sym(coef) && coef < INT32_MAX / 256 && coef > -INT32_MAX / 256 && !dyn_varies(c, in);
@@ -149,70 +176,70 @@ static void load_table(cg *c, uint32_t i, cg_str to)
 	const cg_str index = cg_use(c, c->k->ins.v[in->dyn].src[0], true), p = cg_fmt("%%p%u", i), high = cg_tmp(c);
 	cg_str part[4], half[2];
 	for (int k = 0; k < 4; k++) part[k] = cg_read(c, TJ_U8, 64, cg_elem(c, TJ_U8, p, cg_int(64 * k)));
-	for (int k = 0; k < 2; k++) {
-		half[k] = cg_tmp(c);
-		rt_putf(c->out, "  %s = call <64 x i8> @llvm.x86.avx512.vpermi2var.qi.512(<64 x i8> %s, <64 x i8> %s, <64 x i8> %s)\n", half[k].s,
-		        part[2 * k].s, index.s, part[2 * k + 1].s);
-	}
+	for (int k = 0; k < 2; k++) half[k] = cg_x86_pick_byte(c, part[2 * k], part[2 * k + 1], index);
 	rt_putf(c->out, "  %s = icmp slt <64 x i8> %s, zeroinitializer\n", high.s, index.s);
 	rt_putf(c->out, "  %s = select <64 x i1> %s, <64 x i8> %s, <64 x i8> %s\n", to.s, high.s, half[1].s, half[0].s);
 }
 
-static void load_vector(cg *c, uint32_t i, cg_str to)
+static void load_adjacent(cg *c, uint32_t i, cg_str to)
 {
-	if (c->lanes == 64 && cg_is_table(c, &c->k->ins.v[i])) {
-		load_table(c, i, to);
-		return;
-	}
-	const lo_ins *in = &c->k->ins.v[i];
-	tj_dtype t = (tj_dtype)in->dtype;
-	int n = c->lanes, size = (int)tj_dtype_size(t);
-	cg_str type = cg_mem_type(t, n), mangle = cg_mem_mangle(t, n);
-	if (!c->tile[i] && (cg_lane_coef(c, in) != 1 || dyn_varies(c, in))) {
-		if (!dyn_varies(c, in) && cg_strides_along(c, t, cg_lane_coef(c, in))) {
-			cg_load_along(c, to, t == TJ_BOOL ? TJ_U8 : t, cg_address(c, i), cg_lane_coef(c, in));
-			return;
-		}
-		cg_str ps = addresses(c, i, false);
-		rt_putf(
-			c->out,
-			"  %s = call %s @llvm.masked.gather.%s.v%dp0(<%d x ptr> %s, i32 %d, <%d x i1> splat (i1 true), %s poison)\n",
-			to.s, type.s, mangle.s, n, n, ps.s, size, n, type.s);
-		return;
-	}
-	cg_str p = cg_address(c, i);
+	const tj_dtype t = (tj_dtype)c->k->ins.v[i].dtype;
+	const int n = c->lanes, size = (int)tj_dtype_size(t);
+	const cg_str type = cg_mem_type(t, n), p = cg_address(c, i);
 	/* A tiled loop reads a short piece of each of many rows: too short for the hardware prefetcher. */
-	if (c->tile_row.s[0] && !c->tile[i]) cg_prefetch(c, p, CG_TILE_COLS * size);
+	if (c->tile_row.s[0] && !c->how->of[i].tile) cg_prefetch(c, p, CG_TILE_COLS * size);
 	if (!c->masked) rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", to.s, type.s, p.s, size);
 	else
-		rt_putf(c->out,
-				"  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n",
-				to.s, type.s, mangle.s, p.s, size, n, c->mask.s, type.s);
+		rt_putf(c->out, "  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n", to.s, type.s,
+		        cg_mem_mangle(t, n).s, p.s, size, n, c->mask.s, type.s);
 }
 
-static cg_str lane_0(cg *c, const cg_struct *s, uint32_t i) { return cg_touches(s, i) ? cg_address(c, i) : (cg_str){ "" }; }
+static void gather(cg *c, uint32_t i, cg_str to)
+{
+	const tj_dtype t = (tj_dtype)c->k->ins.v[i].dtype;
+	const int n = c->lanes;
+	const cg_str type = cg_mem_type(t, n), ps = addresses(c, i, false);
+	rt_putf(c->out, "  %s = call %s @llvm.masked.gather.%s.v%dp0(<%d x ptr> %s, i32 %d, <%d x i1> splat (i1 true), %s poison)\n", to.s,
+	        type.s, cg_mem_mangle(t, n).s, n, n, ps.s, (int)tj_dtype_size(t), n, type.s);
+}
+
+static cg_access access_of(const cg *c, uint32_t i)
+{
+	const cg_choice *x = &c->how->of[i];
+	return (cg_access)(c->masked ? x->masked : x->access);
+}
+
+static cg_str lane_0(cg *c, uint32_t i) { return cg_touches(cg_struct_of(c, i), i) ? cg_address(c, i) : (cg_str){ "" }; }
+
+/* Writes to `to`, or returns another name. */
+static cg_str load_vector(cg *c, uint32_t i, cg_str to)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	const tj_dtype t = in->dtype == TJ_BOOL ? TJ_U8 : (tj_dtype)in->dtype;
+	switch (access_of(c, i)) {
+	case CG_FIELD: return cg_load_field(c, i, lane_0(c, i));
+	case CG_TABLE: load_table(c, i, to); break;
+	case CG_NEAR: cg_load_along(c, to, t, cg_address(c, i), cg_lane_coef(c->how, in, c->in_loop)); break;
+	case CG_FAR: gather(c, i, to); break;
+	default: load_adjacent(c, i, to);
+	}
+	return to;
+}
 
 void cg_load(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
 	tj_dtype t = (tj_dtype)in->dtype;
-	bool vec = c->varies[i] && c->lanes > 1;
+	bool vec = c->how->of[i].varies && c->lanes > 1;
 	int lanes = vec ? c->lanes : 1;
-	cg_str name = cg_fmt("%%v%u%s", i, c->place[i] == CG_BODY ? c->copy : ""),
+	cg_str name = cg_fmt("%%v%u%s", i, c->how->of[i].place == CG_BODY ? c->copy : ""),
 		   raw = t == TJ_BOOL ? cg_tmp(c) : name;
-	cg_struct *s = vec ? cg_struct_of(c, i) : NULL;
-	if (s) {
-		raw = cg_load_field(c, s, i, lane_0(c, s, i));
-		if (t != TJ_BOOL) name = raw;
-	} else if (vec) load_vector(c, i, raw);
-	else {
-		cg_str p = cg_address(c, i);
-		rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", raw.s, cg_mem_type(t, 1).s, p.s,
-				(int)tj_dtype_size(t));
-	}
-	if (t == TJ_BOOL)
-		rt_putf(c->out, "  %s = icmp ne %s %s, %s\n", name.s, cg_mem_type(t, lanes).s, raw.s,
-				cg_literal(TJ_U8, 0, lanes).s);
+	if (vec) raw = load_vector(c, i, raw);
+	else
+		rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", raw.s, cg_mem_type(t, 1).s, cg_address(c, i).s, (int)tj_dtype_size(t));
+	if (t != TJ_BOOL) name = raw;
+	else
+		rt_putf(c->out, "  %s = icmp ne %s %s, %s\n", name.s, cg_mem_type(t, lanes).s, raw.s, cg_literal(TJ_U8, 0, lanes).s);
 	cg_def(c, i, name, vec);
 }
 
@@ -224,38 +251,43 @@ static cg_str to_memory(cg *c, tj_dtype t, int lanes, cg_str v)
 	return byte;
 }
 
-void cg_store(cg *c, uint32_t i)
+static void scatter(cg *c, uint32_t i, cg_str v)
 {
-	const lo_ins *in = &c->k->ins.v[i];
-	tj_dtype t = (tj_dtype)in->dtype;
-	int n = c->lanes, size = (int)tj_dtype_size(t);
-	cg_str v = to_memory(c, t, n, cg_use(c, in->src[0], n > 1)), type = cg_mem_type(t, n),
-		   mangle = cg_mem_mangle(t, n);
-	cg_struct *s = cg_struct_of(c, i);
-	if (s) {
-		cg_store_field(c, s, i, lane_0(c, s, i), v);
-		return;
-	}
-	if (n > 1 && (cg_lane_coef(c, in) != 1 || dyn_varies(c, in))) {
-		cg_str ps = addresses(c, i, true);
-		rt_putf(c->out,
-				"  call void @llvm.masked.scatter.%s.v%dp0(%s %s, <%d x ptr> %s, i32 %d, <%d x i1> %s)\n",
-				mangle.s, n, type.s, v.s, n, ps.s, size, n, c->masked ? c->mask.s : "splat (i1 true)");
-		return;
-	}
-	cg_str p = cg_address(c, i);
-	if (!c->masked && cg_streaming(c, i))
+	const tj_dtype t = (tj_dtype)c->k->ins.v[i].dtype;
+	const int n = c->lanes;
+	const cg_str ps = addresses(c, i, true);
+	rt_putf(c->out, "  call void @llvm.masked.scatter.%s.v%dp0(%s %s, <%d x ptr> %s, i32 %d, <%d x i1> %s)\n", cg_mem_mangle(t, n).s, n,
+	        cg_mem_type(t, n).s, v.s, n, ps.s, (int)tj_dtype_size(t), n, c->masked ? c->mask.s : "splat (i1 true)");
+}
+
+static void store_adjacent(cg *c, uint32_t i, cg_str v)
+{
+	const tj_dtype t = (tj_dtype)c->k->ins.v[i].dtype;
+	const int n = c->lanes, size = (int)tj_dtype_size(t);
+	const cg_str p = cg_address(c, i), type = cg_mem_type(t, n);
+	if (!c->masked && c->stream_copy && c->how->of[i].streamed)
 		rt_putf(c->out, "  store %s %s, ptr %s, align 64, !nontemporal !0\n", type.s, v.s, p.s);
 	else if (!c->masked || n == 1) rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", type.s, v.s, p.s, size);
 	else
-		rt_putf(c->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %s, i32 %d, <%d x i1> %s)\n",
-				mangle.s, type.s, v.s, p.s, size, n, c->mask.s);
+		rt_putf(c->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %s, i32 %d, <%d x i1> %s)\n", cg_mem_mangle(t, n).s, type.s, v.s,
+		        p.s, size, n, c->mask.s);
+}
+
+void cg_store(cg *c, uint32_t i)
+{
+	const lo_ins *in = &c->k->ins.v[i];
+	const int n = c->lanes;
+	const cg_str v = to_memory(c, (tj_dtype)in->dtype, n, cg_use(c, in->src[0], n > 1));
+	const cg_access how = n > 1 ? access_of(c, i) : CG_ADJACENT;
+	if (how == CG_FIELD) cg_store_field(c, i, lane_0(c, i), v);
+	else if (how == CG_FAR) scatter(c, i, v);
+	else store_adjacent(c, i, v);
 }
 
 void cg_fault(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
-	bool vec = c->varies[i] && c->lanes > 1;
+	bool vec = c->how->of[i].varies && c->lanes > 1;
 	cg_str hit = cg_use(c, in->src[0], vec), old = cg_tmp(c), none = cg_tmp(c), now = cg_tmp(c);
 	unsigned id = c->tmp;
 	if (vec) {

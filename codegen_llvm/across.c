@@ -34,7 +34,7 @@ static void hide_strides(cg *c, tile *t)
 }
 
 /* The column that stands in a lane of the panel. */
-static int column_of(const cg *c, int lane) { return lane < c->product->lanes ? lane : c->product->lanes - 1; }
+static int column_of(const cg *c, int lane) { return lane < cg_product_of(c)->lanes ? lane : cg_product_of(c)->lanes - 1; }
 
 /* The addresses of the columns in n lanes from `first` on, at step k. */
 static void addresses(cg *c, const tile *t, int first, int n, cg_str k, cg_str *at)
@@ -51,7 +51,7 @@ static void addresses(cg *c, const tile *t, int first, int n, cg_str k, cg_str *
 /* Vector number v of columns, w steps from k + more on: step[i] is what lies at step i. mask: the steps that there are; NULL: all. */
 static void square(cg *c, tile *t, int v, cg_str k, int more, const cg_str *mask, cg_str *step)
 {
-	const int w = c->product->w;
+	const int w = cg_product_of(c)->w;
 	cg_str at[MOST_COLUMNS];
 	hide_strides(c, t); /* again for each square: LLVM does not move loads across, so few registers hold loaded vectors */
 	addresses(c, t, v * w, w, k, at);
@@ -61,7 +61,7 @@ static void square(cg *c, tile *t, int v, cg_str k, int more, const cg_str *mask
 		                              .item = cg_int(column_of(c, v * w + i)),
 		                              .k = more ? cg_op(c, "add", k, cg_int(more)) : k,
 		                              .mask = mask });
-	cg_turn_square(c, c->product->t, w, step);
+	cg_turn_square(c, cg_product_of(c)->t, w, step);
 }
 
 /* A vector of the n elements at each of two addresses. */
@@ -93,7 +93,7 @@ static void half_square(cg *c, tile *t, int v, cg_str k, int more, cg_str *step)
 /* Adds step k + more of r, with the columns y, to the sums of vector number v of columns. */
 static void multiply(cg *c, const tile *t, int v, cg_str k, int more, cg_str y, cg_str *sum)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_str x = cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", k, cg_int(t->x_step)));
 	for (int i = 0; i < t->rows; i++) {
 		cg_str a = cg_read(c, p->t, 1, cg_elem(c, p->t, x, cg_int(more * t->x_step + i * t->x_row)));
@@ -106,7 +106,7 @@ static void join_sums(cg *c, const tile *t, rt_text *to, const char *name, const
                       cg_str next_label)
 {
 	for (int i = 0; i < t->sums; i++)
-		rt_putf(to, "  %%%s%d = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", name, i, cg_type(c->product->t, c->product->w).s, from[i].s,
+		rt_putf(to, "  %%%s%d = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", name, i, cg_type(cg_product_of(c)->t, cg_product_of(c)->w).s, from[i].s,
 		        from_label.s, next[i].s, next_label.s);
 }
 
@@ -118,15 +118,15 @@ static void name_sums(const tile *t, const char *name, cg_str *sum)
 /* Prefetches the columns of the next panel, a line for each that is read: both are read from end to end. */
 static void ask_panel(cg *c, const tile *t, cg_str k)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_str next = cg_elem(c, t->from, cg_fmt("%%next"), cg_op(c, "mul", k, cg_int(p->width)));
 	for (int b = 0; b < p->width * t->steps * t->squares * (int)tj_dtype_size(t->from); b += RT_LINE) cg_prefetch(c, next, b);
 }
 
 /* The main loop: whole squares of steps [from, to), which may be none. Text continues at %rest, with the sums %r0 .. */
-static void put_squares(cg *c, tile *t, cg_str from, cg_str to, bool ask)
+static void put_squares(cg *c, tile *t, cg_str from, cg_str to)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_str sum[LO_TILE_ROWS * CG_MOST_VECS], zero[LO_TILE_ROWS * CG_MOST_VECS], first[CG_STRIDES], step[CG_MOST_LANES];
 	const cg_str before = c->block_label, some = cg_cmp(c, "slt", from, to), k = cg_fmt("%%k");
 	rt_text body = { 0 }, *text = c->out;
@@ -137,7 +137,7 @@ static void put_squares(cg *c, tile *t, cg_str from, cg_str to, bool ask)
 	memcpy(first, t->stride, sizeof first);
 	for (int i = 0; i < CG_STRIDES; i++) t->stride[i] = cg_fmt("%%stride%d", i);
 	c->out = &body;
-	if (ask) ask_panel(c, t, k);
+	if (cg_product_of(c)->asks_columns) ask_panel(c, t, k);
 	for (int q = 0; q < t->squares; q++)
 		for (int v = 0; v < t->vecs; v++) {
 			if (t->steps < p->w) half_square(c, t, v, k, q * t->steps, step);
@@ -162,7 +162,7 @@ static void put_squares(cg *c, tile *t, cg_str from, cg_str to, bool ask)
 /* The steps [from, to) that are left, one by one: a step that is absent must not be added, since -0.0 + 0.0 * 0.0 is 0.0. */
 static void put_rest(cg *c, tile *t, cg_str from, cg_str to)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_str k = cg_fmt("%%left.k"), i = cg_fmt("%%single.i");
 	cg_str sum[LO_TILE_ROWS * CG_MOST_VECS], next[LO_TILE_ROWS * CG_MOST_VECS], step[CG_MOST_LANES];
 	name_sums(t, "r", sum);
@@ -198,7 +198,7 @@ static void put_rest(cg *c, tile *t, cg_str from, cg_str to)
 /* The sums of the chunk are those of the tile, or are added to them. */
 static void put_sums(cg *c, const tile *t, const cg_str *sum, cg_str first)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_str type = cg_type(p->t, p->w);
 	for (int i = 0; i < t->rows; i++) {
 		cg_str to = cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "mul", cg_fmt("%%pitch"), cg_int(i)));
@@ -218,7 +218,7 @@ static void put_sums(cg *c, const tile *t, const cg_str *sum, cg_str first)
 /* What does not change: the addresses of columns at step 0, their distance, masks. */
 static void put_entry(cg *c, tile *t, bool even)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_str bytes = cg_op(c, "mul", cg_fmt("%%step"), cg_int((int64_t)tj_dtype_size(t->from)));
 	cg_strides(c, bytes, t->stride);
 	for (int i = 0; i * CG_MULTIPLES < p->width; i++)
@@ -233,16 +233,16 @@ static void put_entry(cg *c, tile *t, bool even)
 	if (!even) rt_putf(c->out, "  %%steps = alloca [%d x %s], align %d\n", p->w * t->vecs, cg_type(p->t, p->w).s, RT_LINE);
 }
 
-cg_str cg_put_across(cg *c, int rows, bool ask)
+cg_str cg_put_across(cg *c, int rows)
 {
-	const struct cg_product *p = c->product;
-	tile t = { .rows = rows, .vecs = p->vecs, .sums = rows * p->vecs, .from = cg_item_dtype(c, 1), .x_row = 1, .x_step = p->most };
+	const cg_product *p = cg_product_of(c);
+	tile t = { .rows = rows, .vecs = p->vecs, .sums = rows * p->vecs, .from = cg_item_dtype(c->how, 1), .x_row = 1, .x_step = p->most };
 	const int bytes = p->w * (int)tj_dtype_size(t.from);
-	t.steps = p->w == 8 && p->t == TJ_F32 && !cg_computes(c, 1) ? 4 : p->w;
+	t.steps = p->w == 8 && p->t == TJ_F32 && !cg_computes(c->how, 1) ? 4 : p->w;
 	t.squares = bytes < RT_LINE && t.steps == p->w
 	                    ? 2
 	                    : 1; /* they fill a cache line, but for half squares: one is as fast, and more take long to compile */
-	if (p->rows_in_place) t.x_row = 0, t.x_step = cg_r_step(c, 0); /* one row */
+	if (p->rows_in_place) t.x_row = 0, t.x_step = cg_r_step(c->how, 0); /* one row */
 	const int steps = t.squares * t.steps;
 	const bool even = c->k->red % steps == 0;
 	cg_str sum[LO_TILE_ROWS * CG_MOST_VECS];
@@ -255,7 +255,7 @@ cg_str cg_put_across(cg *c, int rows, bool ask)
 	cg_str stop = cg_least(c, cg_op(c, "add", chunk.i, cg_int(IR_CHAIN)), cg_fmt("%%nk"));
 	cg_str whole = even ? stop : cg_op(c, "add", chunk.i, cg_op(c, "and", cg_op(c, "sub", stop, chunk.i), cg_int(-steps)));
 	cg_str first = cg_cmp(c, "eq", chunk.i, cg_int(0));
-	put_squares(c, &t, chunk.i, whole, ask);
+	put_squares(c, &t, chunk.i, whole);
 	if (!even) put_rest(c, &t, whole, stop);
 	name_sums(&t, even ? "r" : "l", sum);
 	put_sums(c, &t, sum, first);

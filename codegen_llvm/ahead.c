@@ -18,52 +18,49 @@
 
 enum { LINE = 64, LONGEST = 32 << 10, PAGE = 4096, MANY_PAGES = 16 };
 
-static bool once(const cg *c) { return c->asks == c->asked; }
+static bool once(const cg_recipe *h) { return h->asks == h->asked; } /* one loop prefetches what it reads itself */
 
 /* The load walks along a row of an input. */
-static bool walks(const cg *c, const lo_ins *in)
+static bool walks(const cg_recipe *h, const lo_ins *in)
 {
-	return in->op == LO_LOAD && c->k->buf.v[in->buf].role == LO_IN && in->dyn == LO_NOREF && c->k->index.v[in->index].rcoef == 1;
+	return in->op == LO_LOAD && h->k->buf.v[in->buf].role == LO_IN && in->dyn == LO_NOREF && h->k->index.v[in->index].rcoef == 1;
 }
 
 /* The load walks along a row, and the next unit reads the next row. */
-static bool moves_on(const cg *c, const lo_ins *in)
+static bool moves_on(const cg_recipe *h, const lo_ins *in)
 {
-	return walks(c, in) && c->k->index.v[in->index].coef[c->k->ndim - 1];
+	return walks(h, in) && h->k->index.v[in->index].coef[h->k->ndim - 1];
 }
 
 /* One page ahead there is still data of this load: rows are adjacent or long, or there is only one row. */
-static bool goes_on(const cg *c, const lo_ins *in)
+static bool goes_on(const cg_recipe *h, const lo_ins *in)
 {
-	const lo_kernel *k = c->k;
+	const lo_kernel *k = h->k;
 	int64_t next = k->index.v[in->index].coef[k->ndim - 1], size = (int64_t)tj_dtype_size((tj_dtype)in->dtype);
-	if (!walks(c, in)) return false;
+	if (!walks(h, in)) return false;
 	if (lo_size(k, k->dim[k->ndim - 1]) == 1 || next == k->red) return true;
 	return next && lo_size(k, k->red) * size >= MANY_PAGES * PAGE;
 }
 
 /* Bytes that the section loads of a row. */
-static int64_t row_bytes(const cg *c, const lo_section *s)
+static int64_t row_bytes(const cg_recipe *h, const lo_section *s)
 {
 	int64_t n = 0;
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if (moves_on(c, in)) n += lo_size(c->k, c->k->red) * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
+		const lo_ins *in = &h->k->ins.v[i];
+		if (moves_on(h, in)) n += lo_size(h->k, h->k->red) * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
 	}
 	return n;
 }
 
-void cg_find_ahead(cg *c)
+void cg_find_ahead(cg_recipe *h)
 {
-	if (!c->rows || !c->far) return;
-	for (uint32_t i = 0; i < c->k->section.n && !c->asks; i++) {
-		const lo_section *s = &c->k->section.v[i];
-		if (!s->loop) continue;
-		if (c->asked) c->asks = s;
-		else c->asked = s;
-	}
-	if (!c->asks) c->asks = c->asked;
-	else if (row_bytes(c, c->asked) > LONGEST) c->asks = NULL;
+	int loop[2] = { -1, -1 }, n = 0;
+	if (!cg_rows(h) || !cg_is_far(h)) return;
+	for (uint32_t i = 0; i < h->k->section.n && n < 2; i++)
+		if (h->k->section.v[i].loop) loop[n++] = (int)i;
+	h->asked = loop[0];
+	h->asks = n < 2 ? loop[0] : row_bytes(h, &h->k->section.v[loop[0]]) > LONGEST ? -1 : loop[1];
 }
 
 /* The address to prefetch: one page ahead, or in the next row. */
@@ -71,7 +68,7 @@ static cg_str later(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
 	cg_str p = cg_tmp(c), here = cg_address(c, i);
-	if (once(c)) rt_putf(c->out, "  %s = getelementptr i8, ptr %s, i64 %d\n", p.s, here.s, PAGE);
+	if (once(c->how)) rt_putf(c->out, "  %s = getelementptr i8, ptr %s, i64 %d\n", p.s, here.s, PAGE);
 	else
 		rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_mem_type((tj_dtype)in->dtype, 1).s, here.s,
 		        cg_int(c->k->index.v[in->index].coef[c->k->ndim - 1]).s);
@@ -80,10 +77,12 @@ static cg_str later(cg *c, uint32_t i)
 
 void cg_ask_ahead(cg *c, const lo_section *s)
 {
-	if (s != c->asks) return;
-	for (uint32_t i = c->asked->first; i < c->asked->first + c->asked->count; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if (!(once(c) ? goes_on(c, in) : moves_on(c, in))) continue;
+	const cg_recipe *h = c->how;
+	if (s - h->k->section.v != h->asks) return;
+	const lo_section *asked = &h->k->section.v[h->asked];
+	for (uint32_t i = asked->first; i < asked->first + asked->count; i++) {
+		const lo_ins *in = &h->k->ins.v[i];
+		if (!(once(h) ? goes_on(h, in) : moves_on(h, in))) continue;
 		cg_str p = later(c, i);
 		for (int at = 0; at < c->lanes * (int)tj_dtype_size((tj_dtype)in->dtype); at += LINE) cg_prefetch(c, p, at);
 	}

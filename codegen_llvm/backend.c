@@ -56,15 +56,34 @@ static cg_key key_of(const rt_text *t, int bits)
 	return (cg_key){ .text = body, .n = t->n - (size_t)(body - t->s), .bits = bits };
 }
 
+/* keep_text: the recipe is kept, too. */
+static tj_status print_kernel(const lo_compile *job, int k, cg_unit *u, cg_owns *owns, int bits, rt_err *err)
+{
+	cg_recipe how;
+	tj_status st = cg_recipe_make(&how, job->kernel[k], job->schedule[k], bits, err);
+	if (st == TJ_OK) st = cg_kernel(&how, owns, &u->text, err);
+	if (st == TJ_OK && job->keep_text) cg_recipe_print(&how, &u->recipe);
+	cg_recipe_free(&how);
+	return st;
+}
+
 static tj_status print(const lo_compile *job, cg_unit *u, cg_owns *owns, int bits, rt_err *err)
 {
 	for (int k = 0; k < job->nkernel; k++) {
-		tj_status st = cg_kernel(job->kernel[k], job->schedule[k], bits, owns, &u[k].text, err);
+		tj_status st = print_kernel(job, k, &u[k], owns, bits, err);
 		if (st != TJ_OK) return st;
 		u[k].key = key_of(&u[k].text, bits);
 		u[k].same = equal_before(u, k);
 	}
 	return TJ_OK;
+}
+
+static void put_comment(rt_text *out, const char *text)
+{
+	for (size_t n; *text; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		rt_putf(out, "; %.*s\n", (int)n, text);
+	}
 }
 
 /* The text of all kernels of the plan, for dumps, including those that are not compiled now. */
@@ -73,7 +92,7 @@ static char *dump(const lo_compile *job, const cg_unit *u, const cg_owns *owns, 
 	rt_text out = { 0 };
 	cg_put_head(&out, job, t, bits);
 	for (int k = 0; k < job->nkernel; k++)
-		if (u[k].same < 0) rt_puts(&out, rt_str(&u[k].text));
+		if (u[k].same < 0) put_comment(&out, rt_str(&u[k].recipe)), rt_puts(&out, rt_str(&u[k].text));
 		else rt_putf(&out, "; %s is %s\n\n", job->kernel[k]->name, job->kernel[u[k].same]->name);
 	for (uint32_t i = 0; i < owns->n; i++) rt_puts(&out, rt_str(&owns->v[i].text));
 	cg_put_foot(&out, bits);
@@ -168,6 +187,19 @@ static tj_status compile_units(lo_compile *job, cg_unit *u, cg_owns *owns, int b
 	return obtain(job, u, owns, bits, *p, err);
 }
 
+/* For tests. */
+static tj_status recipe(const lo_kernel *k, const lo_schedule *s, int bits, const char *given, rt_text *text, rt_text *code, rt_err *err)
+{
+	cg_recipe how;
+	cg_owns owns = { 0 };
+	tj_status st = given ? cg_recipe_parse(&how, k, s, given, err) : cg_recipe_make(&how, k, s, bits, err);
+	if (st == TJ_OK) st = cg_kernel(&how, &owns, code, err);
+	if (st == TJ_OK) cg_recipe_print(&how, text);
+	cg_recipe_free(&how);
+	cg_drop_owns(&owns);
+	return st;
+}
+
 enum { ROOM = 64 << 20 }; /* LLVM ends the process when it gets no memory */
 
 static tj_status compile(lo_compile *job, rt_err *err)
@@ -181,7 +213,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	enter();
 	tj_status st = u && rt_has_room(ROOM) ? compile_units(job, u, &owns, rt_vector_bits(), &p, err)
 	                                      : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	for (int k = 0; u && k < job->nkernel; k++) rt_text_free(&u[k].text);
+	for (int k = 0; u && k < job->nkernel; k++) rt_text_free(&u[k].text), rt_text_free(&u[k].recipe);
 	rt_free(u);
 	cg_drop_owns(&owns);
 	if (p) p->code = (rt_shared){ .refs = 1, .bytes = p->code.bytes, .destroy = destroy };
@@ -198,7 +230,8 @@ static const lo_backend backend = { .name = "llvm",
 	                            .width = rt_vector_bits,
 	                            .abi = LO_ABI,
 	                            .use_gate = use_gate,
-	                            .version = LLVM_VERSION_STRING };
+	                            .version = LLVM_VERSION_STRING,
+	                            .recipe = recipe };
 
 TJ_API const lo_backend *tj_llvm_backend(void);
 const lo_backend *tj_llvm_backend(void) { return &backend; }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* cg: LLVM text from kernels. Private to the plug-in.
+/* cg: LLVM text from kernels and their recipes. Private to the plug-in.
  *
- * A kernel becomes one function over its units. A value that is the same for all lanes is a scalar, computed in the outermost
- * place that is possible; any other value is a vector of `lanes` elements. Each value is computed in one of these places:
+ * A kernel becomes one function over its units. How, its recipe says (recipe.h); what writes the text looks it up. A value that is the
+ * same for all lanes is a scalar, computed in the outermost place that is possible; any other value is a vector of `lanes` elements. Each
+ * value is computed in one of these places:
  *
  *   entry     constants and numbers, once for a call
  *   unit      values that depend on the outer indices only, once for a unit
@@ -14,9 +15,7 @@
 #ifndef TJ_CODEGEN_LLVM_CG_H
 #define TJ_CODEGEN_LLVM_CG_H
 
-#include "lower/target.h"
-
-typedef enum cg_place { CG_ENTRY, CG_UNIT, CG_PRE, CG_BODY } cg_place;
+#include "codegen_llvm/recipe.h"
 
 typedef struct cg_str { char s[48]; } cg_str;
 
@@ -66,28 +65,16 @@ typedef struct cg_own {
 } cg_own;
 typedef rt_vec(cg_own) cg_owns;
 
-/* Accesses to all fields of a structure, in an array of such (structs.c). */
-enum { CG_FIELDS = 16, CG_WIDEST = 64 /* of a register */ };
-typedef struct cg_struct {
-	int n;              /* elements of a structure */
-	tj_dtype dtype;
-	bool store;
-	uint32_t first, last; /* the access that loads all fields; that stores them */
-	uint32_t field[CG_FIELDS]; /* by place in the structure: the access; LO_NOREF: none */
-	cg_str part[CG_FIELDS]; /* the values, in the copy of the text that is being written */
-} cg_struct;
+enum { CG_WIDEST = 64 /* lanes of a register */ };
 
 typedef struct cg {
-	const lo_kernel *k;
+	const cg_recipe *how;
+	const lo_kernel *k; /* k, s, bits: those of the recipe */
 	const lo_schedule *s;
-	int bits;           /* of a vector register */
+	int bits;
 	int lanes;          /* of the vectors at this point of the text */
-	int tail_lanes;     /* of the vectors in the tail */
-	bool rows;          /* lanes along r; else along the last outer dimension */
 	cg_num block;       /* indices of the last dimension per unit */
 	cg_val *val;        /* by instruction */
-	uint8_t *place;     /* by instruction: cg_place */
-	uint8_t *varies;    /* by instruction: differs between lanes */
 	rt_text entry, unit, pre, body;
 	rt_text *out;       /* where text goes now */
 	const char *copy;   /* suffix of names, because main loop and tail define the same values */
@@ -102,28 +89,17 @@ typedef struct cg {
 	cg_str unit_index;  /* number of the unit, parts of r not counted */
 	cg_str block_label; /* label of the basic block that is being written */
 	rt_vec(cg_acc) acc;
-	uint8_t *tile;      /* by instruction: number of the tile that the load reads; 0: none */
-	int tile_dim;       /* the outer dimension along which tiled loads are contiguous */
 	cg_str tile_row, tile_lo; /* tiled loads: offset of the current row in the tile; column at which the tile begins */
-	bool wide;          /* column reductions: the loop over r is outside, the loop over vectors inside it (wide.c) */
-	bool wide_now;      /* the text at this point is in that form; false in the tail */
+	bool wide_now;      /* WIDE: the text at this point is in that form; false in the tail */
 	unsigned wide_id;
 	cg_str wide_lo, wide_stop, wide_off; /* wide: first column, last + 1; offset of the current vector from the first column */
-	uint32_t *together; /* by instruction: 1 + the structure that the access is a field of; 0: none */
-	rt_vec(cg_struct) structs;
-	uint32_t *rare;     /* by instruction: the select whose rare operand alone needs it (rare.c); 0: none */
-	bool far;           /* the kernel touches more bytes than the caches hold */
-	uint8_t *stream;    /* by instruction: a store that should bypass the caches */
-	cg_str stray;       /* OR of all byte offsets of the streamed stores; a bit below 64 set means unaligned, and the plain loop runs */
-	bool streams, stream_copy; /* streams: the kernel has streamed stores. stream_copy: the current copy of the loop uses them */
-	const lo_section *asked, *asks; /* asked: the loop whose loads are prefetched. asks: the loop that prefetches; NULL: none does */
-	uint8_t *staged;    /* by instruction: an access that the tail makes to a copy on the stack (stage.c) */
-	bool stages, stage_copy; /* stages: the kernel has such a tail. stage_copy: the current copy of the loop runs on %q, not on %p */
+	cg_str (*part)[CG_FIELDS]; /* by structure, by field: the values, in the copy of the text that is being written */
+	bool stream_copy;   /* the current copy of the loop has streamed stores */
+	bool stage_copy;    /* the current copy of the loop runs on copies: on %q, not on %p (stage.c) */
 	bool stage_out;     /* true: results are copied back now; false: inputs are copied in */
-	int halves;         /* how many halves of each sum's vectors the multipliers compute: 0, 1 or 2 (ports.c) */
-	cg_str one[2];      /* the factor 1 of those sums, as f32 and f64 */
+	cg_str one[2];      /* the factor 1 of the sums that multipliers compute, as f32 and f64 (ports.c) */
 	cg_owns *owns;      /* the functions that kernels of the job call */
-	struct cg_product *product; /* the matrix product that the kernel computes; NULL: none */
+	struct cg_writer *product; /* of a matrix product (product.h) */
 	cg_str sums, sums_lo; /* product: address of the current row of sums, and the column at which it begins */
 	const char *next_unit; /* operands of the add that gives the next unit's number */
 	rt_text phi, step;  /* phis and updates of outer indices that units count, where division by extents would be slow */
@@ -133,10 +109,10 @@ typedef struct cg {
 
 /* ---- kernel.c ---- */
 /* appends the function; adds to owns what it calls */
-tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, cg_owns *owns, rt_text *out, rt_err *err);
-void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* computes %d(from)..%d(to-1) from their row-major number */
-/* the loops that a range needs; guard: that loop may be empty */
-typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span;
+tj_status cg_kernel(const cg_recipe *how, cg_owns *owns, rt_text *out, rt_err *err);
+
+/* ---- vectors.c ---- */
+void cg_sections(cg *c); /* all sections, at this point */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections for the vectors of lo..hi */
 void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s); /* the same inside a loop over rows, with the values of the row before the vectors */
 
@@ -166,58 +142,34 @@ cg_str cg_first_lanes(cg *c, cg_str n, int lanes);          /* a mask of the fir
 /* sum + a * b: fused for floats, wrapping for integers */
 cg_str cg_multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str sum);
 cg_str cg_sum(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b);
-
-/* ---- choose.c: how a matrix product is computed ---- */
-bool cg_find_product(cg *c);           /* sets product; false: out of memory */
-bool cg_reads_words(const cg *c);      /* if the product's columns lie in words (LO_WORDS), they are those that it multiplies */
-void cg_drop_product(struct cg_product *p);
+void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number); /* computes %d(from)..%d(to-1) from their row-major number */
 
 /* ---- product.c: matrix products ---- */
-void cg_along_product(cg *c, cg_span s); /* a unit; s: the vectors of a row of its block */
+void cg_along_product(cg *c); /* a unit */
 
 /* ---- wide.c: reductions of columns, many to a unit ---- */
-void cg_find_wide(cg *c);
 void cg_wide_open(cg *c);  /* a loop over the vectors of the unit */
 void cg_wide_close(cg *c);
 
 /* ---- rare.c: selects whose last operand is rarely needed ---- */
-void cg_find_rare(cg *c);
-bool cg_has_rare(const cg *c, uint32_t select); /* the select is written with a branch at this point of the text */
 void cg_rare(cg *c, uint32_t select, void (*put)(cg *c, uint32_t ins)); /* put writes an instruction */
 
 /* ---- stream.c: stores that bypass the caches ---- */
-void cg_find_streams(cg *c); /* sets stream, streams, stray and far */
-bool cg_streams_in(const cg *c, const lo_section *s); /* the section has streamed stores */
-bool cg_streaming(const cg *c, uint32_t store); /* the store is streamed in the current copy of the loop */
+void cg_put_streams(cg *c); /* in the entry: %nt, whether streamed stores meet whole lines */
 
 /* ---- stage.c: tails that run the main loop once more, on copies ---- */
-void cg_find_staged(cg *c); /* sets staged and stages; once c->lanes and c->tail_lanes are known */
 void cg_stage_open(cg *c, cg_str lo, cg_str stop); /* the block before the loop: %from..%to is its range, %second is true for the copies */
 void cg_stage_tail(cg *c, cg_str stop, cg_str hi); /* after the loop: what copies stop..hi; text continues at %whole */
 
 /* ---- ahead.c: prefetches ---- */
-void cg_find_ahead(cg *c);
 void cg_ask_ahead(cg *c, const lo_section *s); /* writes the prefetches of one step of the section's loop */
 
 /* ---- tile.c: element-wise kernels that read across rows ---- */
 enum { CG_TILE_COLS = 64 };
-bool cg_tiles(cg *c);     /* marks the loads that should read from tiles */
 void cg_along_tiles(cg *c);
 
-/* ---- place.c, lanes.c: where each value is computed, and how many lanes there are ---- */
-void cg_place_all(cg *c);
-/* A load of bytes at a byte: a table of 256, as the index is not checked. A permutation of registers reads it (AVX-512 VBMI). */
-bool cg_is_table(const cg *c, const lo_ins *in);
-bool cg_sums_bytes(const cg *c, const lo_ins *in); /* along r, eight bytes to a lane of i64 */
-int cg_base_lanes(const cg *c);
-int cg_tail_lanes(const cg *c); /* once c->lanes is known */
-int cg_lanes_in_register(const cg *c, tj_dtype t); /* of the vectors at this point of the text: as many as one register holds */
-int cg_section_lanes(const cg *c, const lo_section *s);
-/* accesses kept rows, one for each lane along d: elements r of all lanes lie side by side */
-bool cg_lane_rows(const cg *c, const lo_ins *in);
-int64_t cg_lane_coef(const cg *c, const lo_ins *in); /* LOAD, STORE: elements from one lane to the next, dyn not counted; a size */
-
 /* ---- size.c: sizes and arithmetic on them; what is not known is computed in the entry ---- */
+void cg_entry_field(cg *c, const char *name, size_t offset); /* %name: the pointer at that offset of rt_kargs */
 void cg_entry_sizes(cg *c);
 cg_num cg_lit(int64_t v);
 cg_num cg_size(int64_t size);                         /* a literal or a symbol of the kernel */
@@ -252,16 +204,23 @@ void cg_point(cg *c, uint32_t ins);
 /* a primitive of operands src, which have `lanes` lanes each */
 void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src);
 void cg_convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v); /* LO_CONVERT */
-bool cg_nan_test(const cg *c, const lo_ins *in);      /* a test for NaN that its select does in one instruction */
 cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* value, with `other` in absent lanes */
 
+/* ---- x86.c: instructions by their names ---- */
+void cg_x86_fence(rt_text *t);                        /* streamed stores before all later ones */
+cg_str cg_x86_pick_byte(cg *c, cg_str low, cg_str high, cg_str index); /* 64 bytes of 128, by the low 7 bits of each index */
+cg_str cg_x86_sum_bytes(cg *c, int n, cg_str bytes);  /* of n bytes, eight to a lane of i64 */
+void cg_x86_scale(cg *c, cg_str name, tj_dtype t, int n, cg_str x, cg_str power);   /* x * 2^floor(power); AVX-512 */
+void cg_x86_keep_nan(cg *c, cg_str name, tj_dtype t, int n, cg_str other, cg_str x); /* x where it is a NaN, else other; AVX-512 */
+cg_str cg_x86_dot_bytes(cg *c, cg_str sum, cg_str bytes, cg_str signed_bytes); /* four products to a lane of i32; 512 bits */
+cg_str cg_x86_dot_i16(cg *c, int n, cg_str sum, cg_str a, cg_str b); /* two products to each of n lanes of i32 */
+cg_str cg_x86_dot_bf16(cg *c, cg_str sum, cg_str x, cg_str y); /* two products to a lane of f32; 512 bits */
+
 /* ---- ports.c: additions written as x * 1 + y, for idle multipliers ---- */
-void cg_find_ports(cg *c);
 bool cg_balances(const cg *c, const lo_ins *in);      /* an addition that is written that way */
 void cg_balanced(cg *c, cg_str name, const lo_ins *in, const cg_str *src);
 
 /* ---- access.c: loads, stores, faults ---- */
-void cg_entry_field(cg *c, const char *name, size_t offset); /* %name: the pointer at that offset of rt_kargs */
 void cg_entry_bufs(cg *c);
 void cg_unit_bases(cg *c);                            /* by access: the part of its address that depends on outer indices only */
 /* address of lane 0's element; leaves out a dynamic part that differs between lanes */
@@ -273,17 +232,14 @@ void cg_store(cg *c, uint32_t ins);
 void cg_fault(cg *c, uint32_t ins);
 
 /* ---- stride.c: loads of elements that are not far apart ---- */
-enum { CG_NEAR = 4 }; /* largest step between lanes that are loaded as vectors, in elements */
-bool cg_strides_along(const cg *c, tj_dtype t, int64_t step); /* cg_load_along() can load them */
 void cg_load_along(cg *c, cg_str name, tj_dtype t, cg_str p, int64_t step); /* name: lane l has the element at p + l * step */
 
 /* ---- structs.c: arrays of structures ---- */
-void cg_find_structs(cg *c); /* sets together and structs; once c->lanes is known */
-cg_struct *cg_struct_of(cg *c, uint32_t access); /* NULL: at this point of the text the access stands alone */
+const cg_struct *cg_struct_of(const cg *c, uint32_t access); /* of a FIELD */
 static inline bool cg_touches(const cg_struct *s, uint32_t access) { return access == (s->store ? s->last : s->first); } /* memory */
 /* at: the address of lane 0's element, if the access touches memory. Bools are bytes. */
-cg_str cg_load_field(cg *c, cg_struct *s, uint32_t load, cg_str at);
-void cg_store_field(cg *c, cg_struct *s, uint32_t store, cg_str at, cg_str value);
+cg_str cg_load_field(cg *c, uint32_t load, cg_str at);
+void cg_store_field(cg *c, uint32_t store, cg_str at, cg_str value);
 
 /* ---- reduce.c: accumulators ---- */
 bool cg_acc_begin(cg *c, const lo_section *s);        /* finds the section's reductions; true: some need several chunks */
@@ -298,7 +254,6 @@ void cg_acc_end_short(cg *c, cg_acc *a);              /* ends the text for one c
 cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked);
 /* joins value and a->now (from `from`) with a->first (from brief) */
 void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from);
-bool cg_same_search(const lo_kernel *k, uint32_t first, uint32_t i); /* an instruction in [first, i) searches for the same element as i */
 
 /* ---- section.c ---- */
 void cg_section(cg *c, const lo_section *s);
@@ -334,6 +289,7 @@ size_t cg_object_bytes(const cg_object *o);
 /* ---- parallel.c: the new functions of a plan, on several threads ---- */
 typedef struct cg_unit { /* a kernel of a plan */
 	rt_text text;       /* its function */
+	rt_text recipe;     /* for dumps */
 	cg_key key;
 	int same;           /* an earlier kernel that equals it, or -1 */
 	bool there;         /* found in the cache */

@@ -16,30 +16,30 @@ enum {
 	BLOCK = 4                      /* words of 128 bits, within which bytes are interleaved */
 };
 
-static int vector_steps(const struct cg_product *p) { return p->steps * p->w; }
+static int vector_steps(const cg_product *p) { return p->steps * p->w; }
 
 /* Words from packed row to packed row: the room of two tiles is shared by all rows. */
-static int row_words(const cg *c) { return 2 * LO_TILE_ROWS * IR_CHAIN / (int)c->s->rows & -c->product->w; }
+static int row_words(const cg_recipe *h) { return 2 * LO_TILE_ROWS * IR_CHAIN / (int)h->s->rows & -h->product->w; }
 
-int cg_byte_chunk(const cg *c) { return (row_words(c) - 2 * c->product->w) * c->product->steps; }
+int cg_byte_chunk(const cg_recipe *h) { return (row_words(h) - 2 * h->product->w) * h->product->steps; }
 
-int cg_byte_columns(const cg *c)
+int cg_byte_columns(const cg_recipe *h)
 {
 	int n = COLUMNS;
-	while (n > 1 && n * (int)c->s->rows > (c->bits == 512 ? MOST_SUMS : FEW_SUMS)) n /= 2;
+	while (n > 1 && n * (int)h->s->rows > (h->bits == 512 ? MOST_SUMS : FEW_SUMS)) n /= 2;
 	return n;
 }
 
 static cg_str word_at(cg *c, cg_str row, cg_str k) /* where step k of a packed row begins a word */
 {
-	return cg_elem(c, TJ_I32, row, cg_op(c, "add", cg_op(c, "udiv", k, cg_int(c->product->steps)), cg_int(c->product->w)));
+	return cg_elem(c, TJ_I32, row, cg_op(c, "add", cg_op(c, "udiv", k, cg_int(cg_product_of(c)->steps)), cg_int(cg_product_of(c)->w)));
 }
 
 /* A vector of words of adjacent steps. */
 static cg_str read_words(cg *c, cg_str from, const cg_str *mask, bool columns)
 {
-	const int n = vector_steps(c->product);
-	return cg_widen(c, c->product->w, mask ? cg_read_some(c, TJ_I8, n, from, *mask) : cg_read(c, TJ_I8, n, from), columns);
+	const int n = vector_steps(cg_product_of(c));
+	return cg_widen(c, cg_product_of(c)->w, mask ? cg_read_some(c, TJ_I8, n, from, *mask) : cg_read(c, TJ_I8, n, from), columns);
 }
 
 /* ---- a loop over r with vectors of sums ---- */
@@ -53,14 +53,14 @@ static void open_walk(cg *c, walk *x, cg_str to, int step)
 	for (int i = 0; i < x->n; i++) {
 		x->from[i] = x->sum[i];
 		x->sum[i] = cg_tmp(c);
-		rt_putf(c->out, "  %s = phi %s [ %s, %%%s ], [ %s.next, %%%s ]\n", x->sum[i].s, cg_type(TJ_I32, c->product->w).s,
+		rt_putf(c->out, "  %s = phi %s [ %s, %%%s ], [ %s.next, %%%s ]\n", x->sum[i].s, cg_type(TJ_I32, cg_product_of(c)->w).s,
 		        x->from[i].s, x->before.s, x->sum[i].s, x->k.latch.s);
 	}
 }
 
 static void close_walk(cg *c, walk *x, const cg_str *next)
 {
-	const cg_str type = cg_type(TJ_I32, c->product->w);
+	const cg_str type = cg_type(TJ_I32, cg_product_of(c)->w);
 	for (int i = 0; i < x->n; i++) rt_putf(c->out, "  %s.next = bitcast %s %s to %s\n", x->sum[i].s, type.s, next[i].s, type.s);
 	cg_close(c, &x->k);
 	for (int i = 0; i < x->n; i++) {
@@ -74,7 +74,7 @@ static void close_walk(cg *c, walk *x, const cg_str *next)
 /* One step after the other. */
 static void pack_steps(cg *c, cg_str from, cg_str to)
 {
-	const tj_dtype t = c->product->steps == 4 ? TJ_I8 : TJ_I16;
+	const tj_dtype t = cg_product_of(c)->steps == 4 ? TJ_I8 : TJ_I16;
 	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(1), true);
 	cg_str v = cg_read(c, TJ_I8, 1, cg_elem(c, TJ_I8, from, cg_op(c, "mul", k.i, cg_fmt("%%sk")))), wide = cg_tmp(c);
 	if (t == TJ_I16) rt_putf(c->out, "  %s = sext i8 %s to i16\n", wide.s, v.s);
@@ -84,7 +84,7 @@ static void pack_steps(cg *c, cg_str from, cg_str to)
 
 static void pack_vectors(cg *c, cg_str from, cg_str row, cg_str whole)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_loop k = cg_open(c, "k", cg_int(0), whole, cg_int(vector_steps(p)), true);
 	cg_write(c, TJ_I32, p->w, read_words(c, cg_elem(c, TJ_I8, from, k.i), NULL, false), word_at(c, row, k.i));
 	cg_close(c, &k);
@@ -95,7 +95,7 @@ static void pack_vectors(cg *c, cg_str from, cg_str row, cg_str whole)
 /* The vector with which the sums of the row begin. */
 static void put_head(cg *c, cg_str row, cg_str whole)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	walk x = { .n = 1, .sum = { cg_fmt("zeroinitializer") } };
 	if (p->steps == 4) {
 		open_walk(c, &x, cg_op(c, "add", whole, cg_int(1)), vector_steps(p));
@@ -110,12 +110,12 @@ static void put_head(cg *c, cg_str row, cg_str whole)
 
 void cg_pack_bytes(cg *c)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_str whole = cg_op(c, "and", cg_fmt("%%nk"), cg_int(-vector_steps(p)));
 	cg_loop i = cg_open(c, "i", cg_int(0), cg_fmt("%%n"), cg_int(1), false);
 	cg_str from = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "mul", i.i, cg_fmt("%%si")));
-	cg_str row = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", i.i, cg_int(row_words(c))));
-	if (cg_r_step(c, 0) == 1) pack_vectors(c, from, row, whole);
+	cg_str row = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", i.i, cg_int(row_words(c->how))));
+	if (cg_r_step(c->how, 0) == 1) pack_vectors(c, from, row, whole);
 	else {
 		cg_write(c, TJ_I32, p->w, cg_fmt("zeroinitializer"), word_at(c, row, whole));
 		pack_steps(c, from, word_at(c, row, cg_int(0)));
@@ -128,7 +128,7 @@ void cg_pack_bytes(cg *c)
 /* w vectors become one, whose lane i is the sum of the lanes of v[i]. */
 static cg_str add_lanes(cg *c, cg_str *v)
 {
-	const int w = c->product->w;
+	const int w = cg_product_of(c)->w;
 	for (int n = w / 2, parts = 1; n; n /= 2, parts *= 2) /* each vector has sums in `parts` parts; the two halves of a part are added */
 		for (int i = 0; i < n; i++) {
 			cg_str half[2];
@@ -147,13 +147,14 @@ static cg_str add_lanes(cg *c, cg_str *v)
 static void store_lanes(cg *c, cg_str v, int first, int columns, int row)
 {
 	cg_str now = cg_tmp(c), to = cg_elem(c, TJ_I32, cg_fmt("%%sums"), cg_op(c, "mul", cg_fmt("%%pitch"), cg_int(row)));
-	if (columns == 1) rt_putf(c->out, "  %s = extractelement <%d x i32> %s, i32 %d\n", now.s, c->product->w, v.s, first);
+	if (columns == 1) rt_putf(c->out, "  %s = extractelement <%d x i32> %s, i32 %d\n", now.s, cg_product_of(c)->w, v.s, first);
 	else {
-		rt_putf(c->out, "  %s = shufflevector <%d x i32> %s, <%d x i32> poison, <%d x i32> <", now.s, c->product->w, v.s, c->product->w, columns);
+		const int w = cg_product_of(c)->w;
+		rt_putf(c->out, "  %s = shufflevector <%d x i32> %s, <%d x i32> poison, <%d x i32> <", now.s, w, v.s, w, columns);
 		for (int i = 0; i < columns; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", first + i);
 		rt_puts(c->out, ">\n");
 	}
-	if (!c->product->one_chunk)
+	if (!cg_product_of(c)->one_chunk)
 		now = cg_choose(c, cg_fmt("%%first"), cg_type(TJ_I32, columns).s, now, cg_sum(c, TJ_I32, columns, cg_read(c, TJ_I32, columns, to), now));
 	cg_write(c, TJ_I32, columns, now, to);
 }
@@ -164,14 +165,14 @@ static void add_vectors(cg *c, int rows, int columns, cg_str k, const cg_str *ma
 	cg_str y[COLUMNS], x = word_at(c, cg_fmt("%%x"), k), base = cg_elem(c, TJ_I8, cg_fmt("%%y"), k);
 	for (int j = 0; j < columns; j++) y[j] = read_words(c, cg_elem(c, TJ_I8, base, cg_op(c, "mul", cg_fmt("%%step"), cg_int(j))), mask, true);
 	for (int i = 0; i < rows; i++) {
-		cg_str a = cg_read(c, TJ_I32, c->product->w, cg_elem(c, TJ_I32, x, cg_int(i * row_words(c))));
+		cg_str a = cg_read(c, TJ_I32, cg_product_of(c)->w, cg_elem(c, TJ_I32, x, cg_int(i * row_words(c->how))));
 		for (int j = 0; j < columns; j++) next[i * columns + j] = cg_multiply_words(c, y[j], a, sum[i * columns + j]);
 	}
 }
 
 cg_str cg_put_byte_tile(cg *c, int columns, bool ask)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const int rows = (int)c->s->rows;
 	walk x = { .n = rows * columns };
 	cg_str sum[MOST_SUMS + CG_MOST_LANES];
@@ -179,7 +180,8 @@ cg_str cg_put_byte_tile(cg *c, int columns, bool ask)
 	rt_puts(&parameters, "ptr %x, ptr %y, i64 %step, i64 %nk, ptr %sums, i64 %pitch, i1 %first");
 	cg_begin_own(c, &parameters);
 	cg_str whole = cg_op(c, "and", cg_fmt("%%nk"), cg_int(-vector_steps(p)));
-	for (int i = 0; i < x.n; i++) x.sum[i] = cg_read(c, TJ_I32, p->w, cg_elem(c, TJ_I32, cg_fmt("%%x"), cg_int(i / columns * row_words(c))));
+	for (int i = 0; i < x.n; i++)
+		x.sum[i] = cg_read(c, TJ_I32, p->w, cg_elem(c, TJ_I32, cg_fmt("%%x"), cg_int(i / columns * row_words(c->how))));
 	cg_str beyond = cg_elem(c, TJ_I8, cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%step"), cg_int(columns)));
 	open_walk(c, &x, whole, vector_steps(p));
 	for (int j = 0; ask && j < columns; j++)
@@ -203,8 +205,8 @@ cg_str cg_put_byte_tile(cg *c, int columns, bool ask)
 /* Elements of two vectors of words in turn, from the lower or the upper half of each block. */
 static cg_str interleave(cg *c, int bits, cg_str a, cg_str b, int upper)
 {
-	const int n = 32 * c->product->w / bits, block = 32 * BLOCK / bits;
-	cg_str r = cg_tmp(c), words = cg_type(TJ_I32, c->product->w);
+	const int n = 32 * cg_product_of(c)->w / bits, block = 32 * BLOCK / bits;
+	cg_str r = cg_tmp(c), words = cg_type(TJ_I32, cg_product_of(c)->w);
 	rt_putf(c->out, "  %s.a = bitcast %s %s to <%d x i%d>\n  %s.b = bitcast %s %s to <%d x i%d>\n", r.s, words.s, a.s, n, bits, r.s,
 	        words.s, b.s, n, bits);
 	rt_putf(c->out, "  %s.m = shufflevector <%d x i%d> %s.a, <%d x i%d> %s.b, <%d x i32> <", r.s, n, bits, r.s, n, bits, r.s, n);
@@ -216,7 +218,7 @@ static cg_str interleave(cg *c, int bits, cg_str a, cg_str b, int upper)
 /* Adds a word of r, for a vector of bytes of each row: sum v has the columns BLOCK * v .. of each block of BLOCK * steps columns. */
 static void add_word(cg *c, cg_str word, const cg_str *row, cg_str *sum)
 {
-	const int steps = c->product->steps;
+	const int steps = cg_product_of(c)->steps;
 	cg_str y[4];
 	for (int v = 0; v < steps; v++) {
 		cg_str a = row[0], b = row[1];
@@ -229,7 +231,7 @@ static void add_word(cg *c, cg_str word, const cg_str *row, cg_str *sum)
 /* Adds `words` words to the sums of the columns from j on. mask: the columns that there are; NULL: all. */
 static void strip_vectors(cg *c, int words, const cg_str *word, const cg_str *row, cg_str j, const cg_str *mask)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_str sum[4], y[4];
 	for (int v = 0; v < p->steps; v++)
 		sum[v] = cg_read(c, TJ_I32, p->w, cg_elem(c, TJ_I32, cg_fmt("%%sums"), cg_op(c, "add", j, cg_int((int64_t)v * p->w))));
@@ -244,7 +246,7 @@ static void strip_vectors(cg *c, int words, const cg_str *word, const cg_str *ro
 /* Adds the steps [from, to) of r, `words` words at a time. Rows from nk on are the last one: their words have zeros there. */
 static void strip_words(cg *c, int words, cg_str from, cg_str to)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_str word[STRIP_WORDS], row[4 * STRIP_WORDS], last = cg_op(c, "sub", cg_fmt("%%nk"), cg_int(1));
 	cg_str whole = cg_op(c, "and", cg_fmt("%%n"), cg_int(-vector_steps(p))), left = cg_op(c, "sub", cg_fmt("%%n"), whole);
 	cg_loop k = cg_open(c, "k", from, to, cg_int(words * p->steps), true);
@@ -268,7 +270,7 @@ static void strip_words(cg *c, int words, cg_str from, cg_str to)
 
 cg_str cg_put_byte_strip(cg *c)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_str type = cg_type(TJ_I32, p->w);
 	rt_text parameters = { 0 };
 	rt_puts(&parameters, "ptr %x, ptr %y, i64 %sy, i64 %nk, ptr %sums, i64 %n, i1 %first");
@@ -291,7 +293,7 @@ cg_str cg_put_byte_strip(cg *c)
 
 cg_str cg_put_byte_order(cg *c)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const int n = vector_steps(p) / BLOCK;
 	cg_str block[CG_MOST_LANES];
 	rt_text parameters = { 0 };

@@ -7,50 +7,7 @@
  *     lanes along r:  the sections, for each index of the unit's block */
 #include "codegen_llvm/cg.h"
 
-/* Parts are those of rows, and what they leave lies side by side. */
-static bool is_known(const cg *c, const lo_ins *in)
-{
-	if (in->op == LO_PART) return c->s->vec == LO_VEC_R && in->imm < LO_RED_ARGMAX && c->k->index.v[in->index].rcoef == 1;
-	return in->op != LO_REDUCE || in->tree != LO_TREE_PAIRS;
-}
-
-/* Lanes go along the dimension that the reductions' tree prescribes; reductions without an order follow the schedule. */
-static tj_status choose(cg *c)
-{
-	const lo_kernel *k = c->k;
-	bool row = false, column = false;
-	for (uint32_t i = 0; i < k->ins.n; i++) {
-		const lo_ins *in = &k->ins.v[i];
-		if (!is_known(c, in)) return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s has parts of columns, or of a search", k->name);
-		if ((in->op != LO_REDUCE && in->op != LO_PART) || in->tree == LO_TREE_NONE || in->imm > LO_RED_MIN ||
-			!rt_is_float((tj_dtype)in->dtype))
-			continue;
-		row |= in->tree != LO_TREE_COLUMN;
-		column |= in->tree == LO_TREE_COLUMN;
-	}
-	if (row && column)
-		return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s mixes row and column trees", k->name);
-	if (c->s->vec == LO_VEC_NONE) return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "the schedule of kernel %s has no lanes", k->name);
-	for (uint32_t i = 0; i < c->s->kept.n; i++)
-		if (c->s->kept.v[i].where != LO_SCRATCH)
-			return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s keeps a row elsewhere than in scratch memory", k->name);
-	c->rows = k->reduces && (row || (c->s->vec == LO_VEC_R && !column));
-	c->block = cg_size(c->s->block);
-	return TJ_OK;
-}
-
 /* ---- outer indices of a unit ---- */
-void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number)
-{
-	for (int d = to - 1; d > from; d--) {
-		cg_str rest = cg_fmt("%%n%d", d), ext = cg_int(c->k->dim[d]);
-		rt_putf(t, "  %%d%d = urem i64 %s, %s\n", d, number.s, ext.s);
-		rt_putf(t, "  %s = udiv i64 %s, %s\n", rest.s, number.s, ext.s);
-		number = rest;
-	}
-	if (to > from) rt_putf(t, "  %%d%d = add i64 %s, 0\n", from, number.s);
-}
-
 /* One outer index, as a digit of the unit's number: the first unit's by division; then it counts up, with a carry into the next digit. */
 static void count_digit(cg *c, cg_str name, cg_num ext, cg_str *rest, cg_str *carry, bool top)
 {
@@ -111,182 +68,13 @@ static void put_block(cg *c, rt_text *t, cg_str *lo, cg_str *hi)
 }
 
 /* ---- lanes along d ---- */
-static void sections(cg *c)
-{
-	for (uint32_t s = 0; s < c->k->section.n && !c->oom; s++) cg_section(c, &c->k->section.v[s]);
-}
-
-/* copy: suffix of the names in this copy of the loop. after: the label behind it. */
-static void loop_copy(cg *c, cg_str lo, cg_str stop, cg_str from, const char *copy, const char *after)
-{
-	cg_label(c, cg_fmt("vector%s", copy));
-	rt_putf(c->out, "  %%v%s = phi i64 [ %s, %%%s ], [ %%v.next%s, %%step%s ]\n", copy, lo.s, from.s, copy, copy);
-	c->at = cg_fmt("%%v%s", copy);
-	c->copy = copy;
-	sections(c);
-	cg_jump(c, cg_fmt("step%s", copy));
-	rt_putf(c->out, "  %%v.next%s = add i64 %%v%s, %d\n  %%v.more%s = icmp slt i64 %%v.next%s, %s\n", copy, copy, c->lanes,
-			copy, copy, stop.s);
-	rt_putf(c->out, "  br i1 %%v.more%s, label %%vector%s, label %%%s\n", copy, copy, after);
-}
-
-static void wide_loop(cg *c, cg_str lo, cg_str stop, bool guard)
-{
-	if (guard) rt_putf(c->out, "  %%some = icmp slt i64 %s, %s\n  br i1 %%some, label %%wide, label %%vectors\n", lo.s, stop.s);
-	else rt_puts(c->out, "  br label %wide\n");
-	cg_label(c, cg_fmt("wide"));
-	c->wide_lo = lo;
-	c->wide_stop = stop;
-	c->copy = "";
-	c->wide_now = true;
-	sections(c);
-	cg_wide_close(c);
-	c->wide_now = false;
-	cg_jump(c, cg_fmt("vectors"));
-}
-
-/* The loop of plain stores. staged: it also computes the tail, on copies. */
-static void plain_loop(cg *c, cg_str lo, cg_str stop, cg_str from, bool staged)
-{
-	if (!staged) {
-		loop_copy(c, lo, stop, from, "", "vectors");
-		return;
-	}
-	cg_stage_open(c, lo, stop);
-	from = c->block_label;
-	rt_puts(c->out, "  br label %vector\n");
-	c->stage_copy = true;
-	loop_copy(c, cg_fmt("%%from"), cg_fmt("%%to"), from, "", "passed");
-	c->stage_copy = false;
-	cg_label(c, cg_fmt("passed"));
-	rt_puts(c->out, "  br i1 %second, label %stage.out, label %vectors\n");
-}
-
-static void main_loop(cg *c, cg_str lo, cg_str stop, bool guard, bool staged)
-{
-	const char *plain = staged ? "plain" : "vector", *first = c->streams ? "pick" : plain;
-	if (guard)
-		rt_putf(c->out, "  %%some = icmp slt i64 %s, %s\n  br i1 %%some, label %%%s, label %%vectors\n", lo.s, stop.s, first);
-	else rt_putf(c->out, "  br label %%%s\n", first);
-	if (c->streams) {
-		cg_label(c, cg_fmt("pick"));
-		rt_putf(c->out, "  br i1 %%nt, label %%vector.s, label %%%s\n", plain);
-	}
-	cg_str from = c->block_label;
-	c->stream_copy = true;
-	if (c->streams) loop_copy(c, lo, stop, from, ".s", "vectors");
-	c->stream_copy = false;
-	plain_loop(c, lo, stop, from, staged);
-	cg_label(c, cg_fmt("vectors"));
-}
-
-/* The lanes of %count elements, from c->at on; then the sections. */
-static void put_masked(cg *c)
-{
-	const char *type = c->lanes <= 16 ? "i32" : "i16";
-	rt_putf(c->out, "  %%count.n = trunc i64 %%count to %s\n", type);
-	cg_str all = cg_splat(c, type, cg_fmt("%%count.n"), c->lanes);
-	rt_putf(c->out, "  %%mask = icmp ult <%d x %s> ", c->lanes, type);
-	cg_iota(c->out, type, 1, c->lanes);
-	rt_putf(c->out, ", %s\n", all.s);
-	c->masked = true;
-	c->mask = cg_fmt("%%mask");
-	c->copy = ".t";
-	sections(c);
-	c->masked = false;
-}
-
-/* The tail as a loop over vectors of one register. Broadcasts made for the main loop have too many lanes and are made anew. The index
- * passes an empty asm, or LLVM would spend up to 5 ms on optimising the loop counter. */
-static void narrow_tail(cg *c, cg_str stop, cg_str hi)
-{
-	const int lanes = c->lanes;
-	cg_str from = c->block_label;
-	c->lanes = c->tail_lanes;
-	c->key++;
-	cg_jump(c, cg_fmt("rest"));
-	rt_putf(c->out, "  %%from.t = phi i64 [ %s, %%%s ], [ %%next.t, %%rested ]\n", stop.s, from.s);
-	rt_putf(c->out, "  %%at.t = call i64 asm \"\", \"=r,0\"(i64 %%from.t)\n  %%count = sub i64 %s, %%at.t\n", hi.s);
-	c->at = cg_fmt("%%at.t");
-	put_masked(c);
-	cg_jump(c, cg_fmt("rested"));
-	rt_putf(c->out, "  %%next.t = add i64 %%at.t, %d\n  %%more.t = icmp slt i64 %%next.t, %s\n", c->lanes, hi.s);
-	rt_puts(c->out, "  br i1 %more.t, label %rest, label %whole\n");
-	cg_label(c, cg_fmt("whole"));
-	c->lanes = lanes;
-	c->key++;
-}
-
-static void masked_tail(cg *c, cg_str stop, cg_str hi, bool guard)
-{
-	if (guard) {
-		rt_putf(c->out, "  %%left = icmp slt i64 %s, %s\n  br i1 %%left, label %%tail, label %%whole\n",
-				stop.s, hi.s);
-		cg_label(c, cg_fmt("tail"));
-	}
-	if (c->tail_lanes < c->lanes) {
-		narrow_tail(c, stop, hi);
-		return;
-	}
-	rt_putf(c->out, "  %%count = sub i64 %s, %s\n", hi.s, stop.s);
-	c->at = stop;
-	put_masked(c);
-	if (guard) cg_jump(c, cg_fmt("whole"));
-}
-
-void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
-{
-	cg_str stop = s.main ? hi : lo;
-	if (s.tail && s.main) {
-		rt_putf(c->out,
-				"  %%size = sub i64 %s, %s\n  %%fill = and i64 %%size, %lld\n  %%stop = add i64 %s, %%fill\n",
-				hi.s, lo.s, -(long long)c->lanes, lo.s);
-		stop = cg_fmt("%%stop");
-	}
-	bool staged = c->stages && s.main && s.tail;
-	if (s.main && c->wide) wide_loop(c, lo, stop, s.guard_main);
-	else if (s.main) main_loop(c, lo, stop, s.guard_main, staged);
-	if (staged) cg_stage_tail(c, stop, hi);
-	else if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
-}
-
-void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s)
-{
-	rt_text *text = c->out, vectors = { 0 };
-	cg_unit_bases(c);
-	c->out = &vectors; /* values of the row are met while the vectors are written */
-	cg_vectors(c, lo, hi, s);
-	c->out = text;
-	rt_puts(text, rt_str(&c->unit));
-	rt_puts(text, rt_str(&vectors));
-	c->oom |= vectors.oom | c->unit.oom;
-	rt_text_free(&vectors);
-	rt_text_free(&c->unit);
-}
-
-/* The loops that a unit's block needs; with unknown sizes all of them, each with a check for an empty range. */
-static cg_span span_of(const cg *c)
-{
-	cg_num last = last_dim(c), block = c->block;
-	int64_t n = c->lanes;
-	cg_span s = { true, true, true, true };
-	if (!last.known || !block.known) {
-		s.tail = n > 1;
-		return s;
-	}
-	int64_t rest = last.v % block.v;
-	s = (cg_span){ .main = block.v >= n && last.v >= n, .tail = block.v % n || last.v % n, .guard_main = rest && rest < n };
-	s.guard_tail = s.main && (block.v < last.v || last.v % n == 0);
-	return s;
-}
-
 static void along_d(cg *c)
 {
 	rt_text head = { 0 };
 	cg_str lo, hi;
 	put_block(c, &head, &lo, &hi);
 	cg_unit_bases(c);
-	cg_vectors(c, lo, hi, span_of(c));
+	cg_vectors(c, lo, hi, c->how->span);
 	rt_puts(&head, rt_str(&c->unit));
 	rt_text_free(&c->unit);
 	c->oom |= head.oom;
@@ -320,7 +108,7 @@ static void along_r(cg *c)
 		rt_putf(&head, "  %%d%d = phi i64 [ %s, %%%s ], [ %%d.next, %%step ]\n", last, lo.s, from.s);
 		c->block_label = cg_fmt("position");
 	}
-	sections(c);
+	cg_sections(c);
 	if (!one) {
 		cg_jump(c, cg_fmt("step"));
 		rt_putf(c->out, "  %%d.next = add i64 %%d%d, 1\n  %%d.more = icmp slt i64 %%d.next, %s\n", last,
@@ -348,41 +136,29 @@ static void assemble(const cg *c, rt_text *out)
 	rt_putf(out, "  %%u.next = add i64 %s\n", c->next_unit);
 	rt_puts(out, "  %u.more = icmp slt i64 %u.next, %end\n");
 	rt_puts(out, "  br i1 %u.more, label %unit, label %done\n\ndone:\n");
-	if (c->streams) rt_puts(out, "  call void @llvm.x86.sse.sfence()\n"); /* streamed stores are not ordered without it */
+	if (c->how->streams) cg_x86_fence(out); /* streamed stores are not ordered without it */
 	rt_puts(out, "  ret void\n}\n\n");
 }
 
 static bool prepare(cg *c)
 {
-	uint32_t n = c->k->ins.n + 1;
-	c->val = rt_calloc(n * sizeof *c->val);
-	c->place = rt_calloc(n);
-	c->varies = rt_calloc(n);
-	c->tile = rt_calloc(n);
-	c->stream = rt_calloc(n);
-	c->staged = rt_calloc(n);
-	c->rare = rt_calloc(n * sizeof *c->rare);
-	c->together = rt_calloc(n * sizeof *c->together);
+	c->val = rt_calloc((c->k->ins.n + 1) * sizeof *c->val);
+	c->part = rt_calloc((c->how->structs.n + 1) * sizeof *c->part);
+	c->block = cg_size(c->s->block);
 	c->copy = "";
 	c->next_unit = "%u, 1";
 	c->unit_index = cg_fmt("%%u");
 	c->out = &c->body;
 	c->block_label = cg_fmt("unit");
-	return c->val && c->place && c->varies && c->tile && c->stream && c->staged && c->rare && c->together;
+	c->key = 1;
+	c->lanes = c->how->lanes;
+	return c->val && c->part;
 }
 
 static void drop(cg *c)
 {
-	cg_drop_product(c->product);
 	rt_free(c->val);
-	rt_free(c->place);
-	rt_free(c->varies);
-	rt_free(c->tile);
-	rt_free(c->stream);
-	rt_free(c->staged);
-	rt_free(c->rare);
-	rt_free(c->together);
-	rt_vec_free(&c->structs);
+	rt_free(c->part);
 	rt_text_free(&c->entry);
 	rt_text_free(&c->unit);
 	rt_text_free(&c->pre);
@@ -392,45 +168,32 @@ static void drop(cg *c)
 	rt_vec_free(&c->acc);
 }
 
+static void write_unit(cg *c)
+{
+	switch (c->how->form) {
+	case CG_PRODUCT: cg_along_product(c); break;
+	case CG_ALONG_R: along_r(c); break;
+	case CG_TILES: cg_along_tiles(c); break;
+	default: along_d(c);
+	}
+}
+
 static tj_status function(cg *c, rt_text *out)
 {
-	tj_status st = choose(c);
-	if (st != TJ_OK) return st;
-	if (!prepare(c) || !cg_find_product(c)) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	if (!cg_reads_words(c))
-		return rt_fail(c->err, TJ_ERR_COMPILE, "codegen", "kernel %s reads words, which vectors of %d bits do not multiply",
-		               c->k->name, c->bits);
-	cg_place_all(c);
+	if (!prepare(c)) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	cg_entry_sizes(c);
 	cg_entry_bufs(c);
-	cg_find_rare(c);
-	c->key = 1;
-	if (!c->rows) c->lanes = c->product ? c->bits / 32 : cg_base_lanes(c);
-	if (!c->product) {
-		cg_find_streams(c);
-		cg_find_ahead(c);
-		cg_find_wide(c);
-	}
-	cg_find_ports(c);
-	c->tail_lanes = c->lanes;
-	if (c->product) cg_along_product(c, span_of(c));
-	else if (c->rows) along_r(c);
-	else if (cg_tiles(c)) cg_along_tiles(c);
-	else {
-		c->tail_lanes = cg_tail_lanes(c);
-		cg_find_staged(c);
-		cg_find_structs(c);
-		along_d(c);
-	}
+	cg_put_streams(c);
+	write_unit(c);
 	assemble(c, out);
 	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || c->phi.oom || c->step.oom || out->oom)
 		return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	return TJ_OK;
 }
 
-tj_status cg_kernel(const lo_kernel *k, const lo_schedule *s, int bits, cg_owns *owns, rt_text *out, rt_err *err)
+tj_status cg_kernel(const cg_recipe *how, cg_owns *owns, rt_text *out, rt_err *err)
 {
-	cg c = { .k = k, .s = s, .bits = bits, .owns = owns, .err = err };
+	cg c = { .how = how, .k = how->k, .s = how->s, .bits = how->bits, .owns = owns, .err = err };
 	tj_status st = function(&c, out);
 	drop(&c);
 	return st;

@@ -3,8 +3,10 @@
  *
  *   one register       long bodies, and element-wise ones
  *   several registers  short bodies of reductions, whose accumulators then stay in registers; one long chain of operations
- *   fewer lanes        dimensions shorter than a register */
-#include "codegen_llvm/cg.h"
+ *   fewer lanes        dimensions shorter than a register
+ *
+ * And which loops a row of a unit needs: one over whole vectors, one for the tail. */
+#include "codegen_llvm/recipe.h"
 #include "ir/tree.h"
 
 static int64_t round_pow2(int64_t n)
@@ -18,32 +20,25 @@ static int smaller(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
 /* Bytes of the vectors' elements that decide how many lanes there are; 1 if nothing is wider. What nobody reads does not count, nor what a
  * sum of bytes replaces. */
-static size_t widest(const cg *c)
+static size_t widest(const cg_recipe *h)
 {
 	size_t most = 1;
-	uint8_t *wanted = rt_calloc(c->k->ins.n + 1u);
-	for (uint32_t i = c->k->ins.n; wanted && i-- > 0;) {
-		const lo_ins *in = &c->k->ins.v[i];
-		const bool sums = cg_sums_bytes(c, in), effect = in->op == LO_STORE || in->op == LO_FAULT || in->op == LO_REDUCE || in->op == LO_PART;
+	uint8_t *wanted = rt_calloc(h->k->ins.n + 1u);
+	for (uint32_t i = h->k->ins.n; wanted && i-- > 0;) {
+		const lo_ins *in = &h->k->ins.v[i];
+		const bool sums = cg_sums_bytes(h, in), effect = in->op == LO_STORE || in->op == LO_FAULT || in->op == LO_REDUCE || in->op == LO_PART;
 		if (!wanted[i] && !effect) continue;
-		if (sums) wanted[c->k->ins.v[in->src[0]].src[0]] = 1;
+		if (sums) wanted[h->k->ins.v[in->src[0]].src[0]] = 1;
 		for (int s = 0; s < in->nsrc && !sums; s++) wanted[in->src[s]] = 1;
-		if (in->dyn != LO_NOREF) wanted[cg_is_table(c, in) ? c->k->ins.v[in->dyn].src[0] : in->dyn] = 1;
+		if (in->dyn != LO_NOREF) wanted[cg_is_table(h, in) ? h->k->ins.v[in->dyn].src[0] : in->dyn] = 1;
 		const size_t bytes = sums ? 1 : tj_dtype_size((tj_dtype)in->dtype);
-		if ((c->varies[i] || effect) && bytes > most) most = bytes;
+		if ((h->of[i].varies || effect) && bytes > most) most = bytes;
 	}
 	rt_free(wanted);
 	return wanted ? most : sizeof(float);
 }
 
-int cg_lanes_in_register(const cg *c, tj_dtype t)
-{
-	const int n = c->bits / 8 / (int)tj_dtype_size(t);
-	return c->lanes < n ? c->lanes : n;
-}
-
-/* Lanes of one register: of bytes if the kernel has only byte-sized vectors, else of 32 bits. */
-static int register_lanes(const cg *c) { return widest(c) > 1 ? c->bits / 32 : c->bits / 8; }
+static int register_lanes(const cg_recipe *h) { return widest(h) > 1 ? h->bits / 32 : h->bits / 8; }
 
 static bool has_doubles(const lo_kernel *k)
 {
@@ -54,49 +49,49 @@ static bool has_doubles(const lo_kernel *k)
 
 static int registers_of(const lo_ins *in) { return tj_dtype_size((tj_dtype)in->dtype) == 8 ? 2 : 1; }
 
-static int access_cost(const cg *c, const lo_ins *in)
+static int access_cost(const cg_recipe *h, const lo_ins *in)
 {
 	enum { FAR = 16 };
-	const lo_index *x = &c->k->index.v[in->index];
-	int64_t step = c->rows ? x->rcoef : x->coef[c->k->ndim - 1];
+	const lo_index *x = &h->k->index.v[in->index];
+	int64_t step = cg_rows(h) ? x->rcoef : x->coef[h->k->ndim - 1];
 	if (in->dyn != LO_NOREF) return FAR;
 	if (step == 0 || step == 1) return registers_of(in);
-	if (in->op == LO_STORE || step > CG_NEAR || step < -CG_NEAR) return FAR;
+	if (in->op == LO_STORE || step > CG_NEAR_STEP || step < -CG_NEAR_STEP) return FAR;
 	return 2 * registers_of(in) * (int)(step < 0 ? -step : step);
 }
 
 /* Work of a section's body, in vector instructions. */
-static int cost(const cg *c, const lo_section *s)
+static int cost(const cg_recipe *h, const lo_section *s)
 {
 	int n = 0;
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if (c->place[i] != CG_BODY && in->op != LO_REDUCE) continue;
-		n += in->op == LO_LOAD || in->op == LO_STORE ? access_cost(c, in) : registers_of(in);
+		const lo_ins *in = &h->k->ins.v[i];
+		if (h->of[i].place != CG_BODY && in->op != LO_REDUCE) continue;
+		n += in->op == LO_LOAD || in->op == LO_STORE ? access_cost(h, in) : registers_of(in);
 	}
 	return n;
 }
 
 /* Few elements, most of them far apart, as at the edges of a grid: vectors of them would be gathered and scattered, which saves no time and
  * takes LLVM three times as long. */
-static bool is_sparse(const cg *c, int64_t elements)
+static bool is_sparse(const cg_recipe *h, int64_t elements)
 {
 	enum { FEW = 1 << 17 };
 	int far = 0, near = 0;
-	for (uint32_t i = 0; i < c->k->ins.n; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if ((in->op != LO_LOAD && in->op != LO_STORE) || c->place[i] != CG_BODY) continue;
-		*(access_cost(c, in) > 8 ? &far : &near) += 1;
+	for (uint32_t i = 0; i < h->k->ins.n; i++) {
+		const lo_ins *in = &h->k->ins.v[i];
+		if ((in->op != LO_LOAD && in->op != LO_STORE) || h->of[i].place != CG_BODY) continue;
+		*(access_cost(h, in) > 8 ? &far : &near) += 1;
 	}
-	return far > near && elements * c->k->ins.n < FEW;
+	return far > near && elements * h->k->ins.n < FEW;
 }
 
-static int reductions(const cg *c, const lo_section *s, int64_t *widest)
+static int reductions(const cg_recipe *h, const lo_section *s, int64_t *widest)
 {
 	int n = 0;
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if ((in->op != LO_REDUCE && in->op != LO_PART) || cg_same_search(c->k, s->first, i)) continue;
+		const lo_ins *in = &h->k->ins.v[i];
+		if ((in->op != LO_REDUCE && in->op != LO_PART) || cg_same_search(h->k, s->first, i)) continue;
 		n++;
 		if (in->tree == LO_TREE_NONE || !rt_is_float((tj_dtype)in->dtype)) continue;
 		int64_t lanes = ir_tree_lanes((tj_dtype)in->dtype);
@@ -106,14 +101,14 @@ static int reductions(const cg *c, const lo_section *s, int64_t *widest)
 }
 
 /* Lanes along r. A short body with one or two sums takes all lanes of the tree, so that they stay in registers. */
-int cg_section_lanes(const cg *c, const lo_section *s)
+static int section_lanes(const cg_recipe *h, const lo_section *s)
 {
-	int base = register_lanes(c);
-	bool known = !lo_is_sym(c->k->red);
-	int64_t tree = 0, r = round_pow2(known ? c->k->red : IR_TREE_LANES(sizeof(float)));
-	int n = reductions(c, s, &tree);
+	int base = register_lanes(h);
+	bool known = !lo_is_sym(h->k->red);
+	int64_t tree = 0, r = round_pow2(known ? h->k->red : IR_TREE_LANES(sizeof(float)));
+	int n = reductions(h, s, &tree);
 	if (known && r <= base) return (int)r;
-	if (n > 2 || cost(c, s) > 8) return base;
+	if (n > 2 || cost(h, s) > 8) return base;
 	if (!tree) return n == 1 ? smaller(4 * base, r) : base; /* no order: several independent accumulators */
 	int wide = smaller(smaller(tree, r), 8 * base);
 	return wide > base ? wide : base;
@@ -125,22 +120,22 @@ typedef struct chain {
 } chain; /* vector instructions, the longest path, values alive at once */
 
 /* Only for kernels without loops. last: by instruction, its last user. */
-static chain measure(const cg *c, int *depth, uint32_t *last)
+static chain measure(const cg_recipe *h, int *depth, uint32_t *last)
 {
-	const lo_kernel *k = c->k;
+	const lo_kernel *k = h->k;
 	chain r = { 0, 0, 0 };
 	int alive = 0;
 	for (uint32_t i = 0; i < k->ins.n; i++)
 		for (int s = 0; s < k->ins.v[i].nsrc; s++) last[k->ins.v[i].src[s]] = i;
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
-		if (c->place[i] != CG_BODY) continue;
+		if (h->of[i].place != CG_BODY) continue;
 		r.work++;
 		depth[i] = 1;
 		alive += in->op != LO_STORE;
 		for (int s = 0; s < in->nsrc; s++) {
 			uint32_t src = in->src[s];
-			if (c->place[src] != CG_BODY) continue;
+			if (h->of[src].place != CG_BODY) continue;
 			if (depth[src] >= depth[i]) depth[i] = depth[src] + 1;
 			if (last[src] == i && (s == 0 || in->src[s - 1] != src)) alive--;
 		}
@@ -169,17 +164,17 @@ static int64_t elements(const lo_kernel *k)
  * An iteration of gelu has more ops in a row than the CPU looks ahead, so the next one starts late. In f32 twice as many vectors as
  * registers hold take 0.7 (gelu of gelu, softplus) to 0.9 of the time, though some values go to the stack; f64 takes 1.1 to 1.2 of it
  * (gelu, log), and so does log1p, which is no single chain. */
-static int side_by_side(const cg *c)
+static int side_by_side(const cg_recipe *h)
 {
 	enum { LONG = 20, REGISTERS = 36, MOST = 8, FEW = 4, MOST_256 = 4, MOST_WORK = 400, ENOUGH = 40000, MANY = 4 << 20 };
-	uint32_t n = c->k->ins.n + 1;
+	uint32_t n = h->k->ins.n + 1;
 	int *depth = rt_calloc(n * sizeof *depth), factor = 1;
 	uint32_t *last = rt_calloc(n * sizeof *last);
 	if (depth && last) {
-		chain x = measure(c, depth, last);
-		const bool waits = x.work >= LONG && x.work <= 2 * x.depth && (any_size(c->k) || elements(c->k) >= ENOUGH / x.work);
-		const bool many = c->bits == 512 && !has_doubles(c->k) && elements(c->k) >= MANY / (x.work + 1), one_chain = 3 * x.work <= 5 * x.depth;
-		while (waits && factor < (c->bits < 512 ? MOST_256 : MOST)) {
+		chain x = measure(h, depth, last);
+		const bool waits = x.work >= LONG && x.work <= 2 * x.depth && (any_size(h->k) || elements(h->k) >= ENOUGH / x.work);
+		const bool many = h->bits == 512 && !has_doubles(h->k) && elements(h->k) >= MANY / (x.work + 1), one_chain = 3 * x.work <= 5 * x.depth;
+		while (waits && factor < (h->bits < 512 ? MOST_256 : MOST)) {
 			const int twice = many && (factor < FEW || one_chain) ? 2 : 1;
 			if (2 * factor * x.live > twice * REGISTERS || 2 * factor * x.work > twice * MOST_WORK) break;
 			factor *= 2;
@@ -193,29 +188,63 @@ static int side_by_side(const cg *c)
 /* Lanes along d. Short bodies of column sums take a strip of several registers. Where several loops go down a strip and keep values
  * between them, a strip of two cache lines pays from strip_elems on: a softmax of columns takes 0.65 of the time with one register of
  * 512 bits, and 0.4 of the time with one of 256 bits. Such code takes twice as long to compile. */
-int cg_base_lanes(const cg *c)
+static int base_lanes(const cg_recipe *h)
 {
-	int64_t last = c->k->dim[c->k->ndim - 1], size = lo_size(c->k, last), block = lo_size(c->k, c->s->block), tree = 0;
-	int base = register_lanes(c), work = 0, lanes;
-	if (!c->k->reduces && !any_size(c->k) && is_sparse(c, elements(c->k))) return 1;
-	bool any = false, strips = c->s->scratch && elements(c->k) * lo_size(c->k, c->k->red) >= c->s->target->strip_elems;
-	for (uint32_t s = 0; s < c->k->section.n; s++) {
-		any |= c->k->section.v[s].loop;
-		reductions(c, &c->k->section.v[s], &tree);
-		if (c->k->section.v[s].loop) work += cost(c, &c->k->section.v[s]); /* point sections are not counted: they have few values */
+	int64_t last = h->k->dim[h->k->ndim - 1], size = lo_size(h->k, last), block = lo_size(h->k, h->s->block), tree = 0;
+	int base = register_lanes(h), work = 0, lanes;
+	if (!h->k->reduces && !any_size(h->k) && is_sparse(h, elements(h->k))) return 1;
+	bool any = false, strips = h->s->scratch && elements(h->k) * lo_size(h->k, h->k->red) >= h->s->target->strip_elems;
+	for (uint32_t s = 0; s < h->k->section.n; s++) {
+		any |= h->k->section.v[s].loop;
+		reductions(h, &h->k->section.v[s], &tree);
+		if (h->k->section.v[s].loop) work += cost(h, &h->k->section.v[s]); /* point sections are not counted: they have few values */
 	}
 	if (any) lanes = work <= 8 ? 8 * base : strips ? 4 * base : work <= 16 ? 2 * base : base;
-	else lanes = (any_size(c->k) || size >= 64 * base) && block >= 8 * base ? base * side_by_side(c) : base;
-	if (!lo_is_sym(c->s->block)) lanes = smaller(lanes, round_pow2(block));
-	lanes = smaller(lanes, c->s->scratch ? c->s->target->kept_rows : 128);
+	else lanes = (any_size(h->k) || size >= 64 * base) && block >= 8 * base ? base * side_by_side(h) : base;
+	if (!lo_is_sym(h->s->block)) lanes = smaller(lanes, round_pow2(block));
+	lanes = smaller(lanes, h->s->scratch ? h->s->target->kept_rows : 128);
 	return lo_is_sym(last) ? lanes : smaller(lanes, round_pow2(size));
 }
 
 /* Where vectors have several registers, the tail takes one register at a time: it is half of the text, and LLVM splits each wide vector.
  * With 256 bits such a kernel of 15 ops then compiles in 0.6 of the time. With 512 bits the tail stays wide: a mask of several
  * registers is cheap there, and code generation is fast enough. */
-int cg_tail_lanes(const cg *c)
+static int tail_lanes(const cg_recipe *h)
 {
-	int base = register_lanes(c);
-	return c->bits < 512 && !c->k->reduces && c->lanes > base ? base : c->lanes;
+	int base = register_lanes(h);
+	return h->form == CG_ALONG_D && h->bits < 512 && !h->k->reduces && h->lanes > base ? base : h->lanes;
+}
+
+void cg_find_lanes(cg_recipe *h)
+{
+	h->lanes = cg_rows(h) ? 1 : h->form == CG_PRODUCT ? h->bits / 32 : base_lanes(h);
+	for (uint32_t s = 0; cg_rows(h) && s < h->k->section.n; s++)
+		h->loop_lanes[s] = h->k->section.v[s].loop ? section_lanes(h, &h->k->section.v[s]) : 1;
+}
+
+/* ---- the loops of a row ---- */
+/* With unknown sizes all of them, each with a check for an empty range. */
+static cg_span span_of_block(const cg_recipe *h)
+{
+	const int64_t n = h->lanes, last = h->k->dim[h->k->ndim - 1], block = h->s->block;
+	if (lo_is_sym(last) || lo_is_sym(block)) return (cg_span){ true, n > 1, true, true };
+	const int64_t rest = last % block;
+	cg_span s = { .main = block >= n && last >= n, .tail = block % n || last % n, .guard_main = rest && rest < n };
+	s.guard_tail = s.main && (block < last || last % n == 0);
+	return s;
+}
+
+/* A row of a tile begins anywhere. */
+static cg_span span_of_tile(const cg_recipe *h)
+{
+	const int64_t n = h->lanes, last = h->k->dim[h->k->ndim - 1], block = h->s->block;
+	if (lo_is_sym(last) || lo_is_sym(block)) return (cg_span){ true, true, true, true };
+	const bool main = last >= n && block >= n;
+	return (cg_span){ .main = main, .tail = last % n || (block < last && block % n), .guard_main = true, .guard_tail = main };
+}
+
+void cg_find_tail(cg_recipe *h)
+{
+	h->tail_lanes = tail_lanes(h);
+	if (!cg_rows(h)) h->span = h->form == CG_TILES ? span_of_tile(h) : span_of_block(h);
 }

@@ -15,24 +15,27 @@ enum {
 	MOST_ITEMS = CG_MOST_LANES /* pack_across: at a time */
 };
 
-static tj_dtype packed_dtype(const cg *c, int o) { return o ? c->product->yt : c->product->t; }
+static tj_dtype packed_dtype(const cg *c, int o) { return o ? cg_product_of(c)->yt : cg_product_of(c)->t; }
 
 /* What is packed; columns that tiles compute are copied as they are. */
-static cg_str packed(cg *c, int o, const cg_at *at) { return o && !c->product->columns_computed ? at->loaded : cg_computed(c, o, at); }
+static cg_str packed(cg *c, int o, const cg_at *at)
+{
+	return o && !cg_product_of(c)->columns_computed ? at->loaded : cg_computed(c, o, at);
+}
 
 /* vecs vectors of adjacent items from `item` on, one step of r, to p; q: their address. step: see cg_at. mask: the items that there are, by
  * vector; NULL: all. */
 static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str item, cg_str k, cg_str step, cg_str to, const cg_str *mask)
 {
-	const struct cg_product *p = c->product;
-	const tj_dtype from = cg_item_dtype(c, o), t = packed_dtype(c, o);
+	const cg_product *p = cg_product_of(c);
+	const tj_dtype from = cg_item_dtype(c->how, o), t = packed_dtype(c, o);
 	for (int v = 0; v < vecs; v++) {
 		cg_str from_here = cg_elem(c, from, q, cg_int((int64_t)v * p->w)),
-		       x = cg_is_grouped(c, o) ? cg_fmt("poison")
+		       x = cg_is_grouped(c->how, o) ? cg_fmt("poison")
 		           : mask              ? cg_read_some(c, from, p->w, from_here, mask[v])
 		                               : cg_read(c, from, p->w, from_here);
 		const cg_at at = { .lanes = p->w,
-			           .item = c->product->operand[o].other.n ? cg_op(c, "add", item, cg_int((int64_t)v * p->w)) : item,
+			           .item = cg_product_of(c)->operand[o].other.n ? cg_op(c, "add", item, cg_int((int64_t)v * p->w)) : item,
 			           .k = k,
 			           .loaded = x,
 			           .mask = mask ? &mask[v] : NULL,
@@ -44,8 +47,8 @@ static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str item, cg_str k
 /* Prefetches what copy_vectors() will read some rows later. */
 static void ask_rows(cg *c, int vecs, cg_str q)
 {
-	const struct cg_product *p = c->product;
-	const tj_dtype from = cg_item_dtype(c, 1);
+	const cg_product *p = cg_product_of(c);
+	const tj_dtype from = cg_item_dtype(c->how, 1);
 	const int bytes = vecs * p->w * (int)tj_dtype_size(from);
 	cg_str far = cg_elem(c, from, q, cg_op(c, "mul", cg_fmt("%%sk"), cg_int(ROWS_AHEAD)));
 	for (int b = 0; b < bytes; b += RT_LINE) cg_prefetch(c, far, b);
@@ -55,8 +58,8 @@ static void ask_rows(cg *c, int vecs, cg_str q)
  * writes into the next step, which comes later. */
 static void pack_along(cg *c, int o, int width)
 {
-	const struct cg_product *p = c->product;
-	const tj_dtype from = cg_item_dtype(c, o), t = packed_dtype(c, o);
+	const cg_product *p = cg_product_of(c);
+	const tj_dtype from = cg_item_dtype(c->how, o), t = packed_dtype(c, o);
 	const int vecs = (width + p->w - 1) / p->w;
 	const bool even = width % p->w == 0; /* else there is one panel */
 	cg_str mask[CG_MOST_VECS], n = cg_fmt("%%n"), rest = even ? cg_op(c, "urem", n, cg_int(width)) : n,
@@ -69,7 +72,7 @@ static void pack_along(cg *c, int o, int width)
 	if (even) {
 		cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
 		cg_str q = cg_elem(c, from, row, j.i);
-		if (o && !cg_is_grouped(c, o)) ask_rows(c, vecs, q);
+		if (o && !cg_is_grouped(c->how, o)) ask_rows(c, vecs, q);
 		copy_vectors(c, o, vecs, q, j.i, k.i, step, cg_elem(c, t, to, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), NULL);
 		cg_close(c, &j);
 	}
@@ -179,8 +182,8 @@ void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int
 static void pack_square(cg *c, int o, int width, int n, const cg_str *item, const cg_str *number, cg_str to, cg_str k, const cg_str *stop,
                         cg_str ahead)
 {
-	const struct cg_product *p = c->product;
-	const tj_dtype from = cg_item_dtype(c, o);
+	const cg_product *p = cg_product_of(c);
+	const tj_dtype from = cg_item_dtype(c->how, o);
 	cg_str v[MOST_ITEMS], mask;
 	if (stop) mask = cg_first_lanes(c, cg_op(c, "sub", *stop, k), p->w);
 	for (int i = 0; i < n; i++) {
@@ -201,7 +204,7 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cons
  * their number, they write into the next step of the first ones. */
 static void pack_across(cg *c, int o, int width)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const int n = width % p->w ? 16 / (int)tj_dtype_size(p->t) : p->w, groups = (width + n - 1) / n;
 	cg_str item[MOST_ITEMS], number[MOST_ITEMS], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
@@ -214,7 +217,7 @@ static void pack_across(cg *c, int o, int width)
 	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
 	cg_str first = cg_op(c, "mul", cg_op(c, "sub", cg_int(groups - 1), g.i), cg_int(n)), to = cg_elem(c, p->t, panel, first);
 	cg_put_items(c, o, cg_op(c, "add", j.i, first), n, last, number, item);
-	const bool masked = !cg_computes(c, o); /* a masked load costs no more, but for dtypes that are converted */
+	const bool masked = !cg_computes(c->how, o); /* a masked load costs no more, but for dtypes that are converted */
 	if (!masked) whole = cg_op(c, "add", b.i, cg_op(c, "and", cg_op(c, "sub", stop, b.i), cg_int(-p->w)));
 	cg_loop k = cg_open(c, "k", b.i, whole, cg_int(p->w), true);
 	pack_square(c, o, width, n, item, number, to, k.i, masked ? &stop : NULL, ahead);
@@ -232,8 +235,8 @@ static void pack_across(cg *c, int o, int width)
 
 static void pack_singly(cg *c, int o, int width)
 {
-	const struct cg_product *p = c->product;
-	const tj_dtype from = cg_item_dtype(c, o);
+	const cg_product *p = cg_product_of(c);
+	const tj_dtype from = cg_item_dtype(c->how, o);
 	cg_str last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
 	cg_loop k = cg_open(c, "k", cg_int(0), cg_fmt("%%nk"), cg_int(1), true);
@@ -242,7 +245,7 @@ static void pack_singly(cg *c, int o, int width)
 	                    cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))));
 	cg_loop i = cg_open(c, "i", cg_int(0), cg_int(width), cg_int(1), false);
 	cg_str item = cg_least(c, cg_op(c, "add", i.i, j.i), last), x = cg_fmt("poison");
-	if (!cg_is_grouped(c, o)) x = cg_read(c, from, 1, cg_elem(c, from, row, cg_op(c, "mul", item, cg_fmt("%%si"))));
+	if (!cg_is_grouped(c->how, o)) x = cg_read(c, from, 1, cg_elem(c, from, row, cg_op(c, "mul", item, cg_fmt("%%si"))));
 	const cg_at at = { .lanes = 1, .item = item, .k = k.i, .loaded = x };
 	cg_write(c, p->t, 1, cg_computed(c, o, &at), cg_elem(c, p->t, to, i.i));
 	cg_close(c, &i);
@@ -253,7 +256,7 @@ static void pack_singly(cg *c, int o, int width)
 void cg_pack_apart(cg *c)
 {
 	enum { AHEAD = 4 }; /* rows; distance of prefetches */
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_loop i = cg_open(c, "i", cg_int(0), cg_int(p->most), cg_int(1), false);
 	const cg_str row = cg_least(c, i.i, cg_op(c, "sub", cg_fmt("%%n"), cg_int(1)));
 	const cg_str from = cg_elem(c, p->t, cg_fmt("%%from"), cg_op(c, "mul", row, cg_fmt("%%si"))),
@@ -269,7 +272,7 @@ void cg_pack_apart(cg *c)
 
 void cg_pack(cg *c, int o, int width)
 {
-	if (cg_items_adjacent(c, o)) pack_along(c, o, width);
-	else if (cg_steps_adjacent(c, o)) pack_across(c, o, width);
+	if (cg_items_adjacent(c->how, o)) pack_along(c, o, width);
+	else if (cg_steps_adjacent(c->how, o)) pack_across(c, o, width);
 	else pack_singly(c, o, width);
 }

@@ -24,36 +24,27 @@ enum {
 	             ends */
 };
 
-bool cg_pairs(const cg *c) { return c->product->x.pairs && c->bits == 512 && rt_bf16_pairs(); }
+bool cg_pairs(const cg_recipe *h) { return h->product->x.pairs && h->bits == 512 && rt_bf16_pairs(); }
 
 /* Rows a multiple of a page apart would share a set of the first cache. */
-bool cg_row_words(const cg *c)
+bool cg_row_words(const cg_recipe *h)
 {
-	const int64_t red = c->k->red, row = cg_item_step(c, 0);
-	return cg_r_step(c, 0) == 1 && !lo_is_sym(red) && red % 2 == 0 && !lo_is_sym(row) && (row == 0 || row * 2 % CG_PAGE);
+	const int64_t red = h->k->red, row = cg_item_step(h, 0);
+	return cg_r_step(h, 0) == 1 && !lo_is_sym(red) && red % 2 == 0 && !lo_is_sym(row) && (row == 0 || row * 2 % CG_PAGE);
 }
 
 cg_str cg_row_word(cg *c, int row)
 {
-	cg_str x = cg_tmp(c), at = cg_elem(c, TJ_BF16, cg_fmt("%%xa"), cg_int(row * cg_item_step(c, 0)));
+	cg_str x = cg_tmp(c), at = cg_elem(c, TJ_BF16, cg_fmt("%%xa"), cg_int(row * cg_item_step(c->how, 0)));
 	rt_putf(c->out, "  %s = load float, ptr %s, align 2\n", x.s, at.s);
 	return x;
 }
 
-cg_str cg_multiply_pairs(cg *c, cg_str x, cg_str y, cg_str sum)
-{
-	cg_str r = cg_tmp(c);
-	rt_putf(c->out, "  %s.x = bitcast <16 x float> %s to <32 x bfloat>\n  %s.y = bitcast <16 x float> %s to <32 x bfloat>\n", r.s, x.s,
-	        r.s, y.s);
-	rt_putf(c->out,
-	        "  %s = call <16 x float> @llvm.x86.avx512bf16.dpbf16ps.512(<16 x float> %s, <32 x bfloat> %s.x, <32 x bfloat> %s.y)\n",
-	        r.s, sum.s, r.s, r.s);
-	return r;
-}
+cg_str cg_multiply_pairs(cg *c, cg_str x, cg_str y, cg_str sum) { return cg_x86_dot_bf16(c, sum, x, y); }
 
 cg_str cg_half_of(cg *c, cg_str words, bool upper)
 {
-	const int n = c->product->w;
+	const int n = cg_product_of(c)->w;
 	const cg_str r = cg_tmp(c), type = cg_type(TJ_F32, n);
 	rt_putf(c->out, "  %s.i = bitcast %s %s to <%d x i32>\n", r.s, type.s, words.s, n);
 	rt_putf(c->out, "  %s.h = %s <%d x i32> %s.i, %s\n", r.s, upper ? "and" : "shl", n, r.s,
@@ -67,7 +58,8 @@ cg_str cg_half_of(cg *c, cg_str words, bool upper)
 #define NO_FIT "splat (i16 -1)"
 void cg_open_fit(cg *c)
 {
-	if (c->product->ordered) rt_puts(c->out, "  %least = alloca <32 x i16>, align 64\n  store <32 x i16> " NO_FIT ", ptr %least, align 64\n");
+	if (!cg_product_of(c)->ordered) return;
+	rt_puts(c->out, "  %least = alloca <32 x i16>, align 64\n  store <32 x i16> " NO_FIT ", ptr %least, align 64\n");
 }
 
 static cg_str lesser(cg *c, cg_str x, cg_str y)
@@ -100,7 +92,7 @@ static void note_fit(cg *c, cg_str least)
 
 void cg_close_fit(cg *c)
 {
-	if (!c->product->ordered) return;
+	if (!cg_product_of(c)->ordered) return;
 	rt_puts(c->out, "  %all = load <32 x i16>, ptr %least, align 64\n  %one = call i16 @llvm.vector.reduce.umin.v32i16(<32 x i16> %all)\n");
 	rt_puts(c->out,
 	        "  %before = load i16, ptr %fit, align 2\n  %both = call i16 @llvm.umin.i16(i16 %before, i16 %one)\n"
@@ -128,7 +120,7 @@ cg_str cg_fits(cg *c, cg_str rows, cg_str columns)
 }
 
 /* What stands for the second step of the last word of a row or a column: their product, -0, changes no sum. */
-static cg_str absent(const cg *c, int o) { return cg_fmt(c->product->ordered && !o ? "splat (i16 -32768)" : "zeroinitializer"); }
+static cg_str absent(const cg *c, int o) { return cg_fmt(cg_product_of(c)->ordered && !o ? "splat (i16 -32768)" : "zeroinitializer"); }
 
 /* ---- words ---- */
 /* Words of the items from `first` on, of x and y with n numbers each. apart: from the first step of an item to its second one. One
@@ -137,7 +129,8 @@ static cg_str words_of(cg *c, int n, cg_str x, cg_str y, int first, int apart)
 {
 	cg_str r = cg_tmp(c);
 	rt_putf(c->out, "  %s.w = shufflevector <%d x i16> %s, <%d x i16> %s, <32 x i32> <", r.s, n, x.s, n, y.s);
-	for (int i = 0; i < 2 * WORDS; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", first + i / 2 + (i % 2 ^ (int)c->product->ordered) * apart);
+	for (int i = 0; i < 2 * WORDS; i++)
+		rt_putf(c->out, "%si32 %d", i ? ", " : "", first + i / 2 + (i % 2 ^ (int)cg_product_of(c)->ordered) * apart);
 	rt_putf(c->out, ">\n  %s = bitcast <32 x i16> %s.w to <16 x float>\n", r.s, r.s);
 	return r;
 }
@@ -185,7 +178,7 @@ static void put_row(cg *c, int o, int width, cg_str word, bool odd, const cg_str
 	const cg_str step = cg_op(c, "shl", word, cg_int(1)), row = cg_main_row(c, o, step),
 		     next = odd ? row : cg_main_row(c, o, cg_op(c, "or", step, cg_int(1)));
 	const cg_str to = cg_elem(c, TJ_F32, cg_fmt("%%to"), cg_op(c, "mul", word, cg_int(width)));
-	const bool ordered = c->product->ordered, ahead = o && !cg_is_grouped(c, o);
+	const bool ordered = cg_product_of(c)->ordered, ahead = o && !cg_is_grouped(c->how, o);
 	cg_str words[CG_MOST_VECS];
 	const cg_str before = c->block_label, least = cg_tmp(c);
 	cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
@@ -241,7 +234,7 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cg_s
 			rt_putf(c->out, "  %s.s = select <32 x i1> %s, <32 x i16> %s, <32 x i16> %s\n", x.s, mask.s, steps.s,
 			        absent(c, o).s),
 				steps = cg_fmt("%s.s", x.s);
-		if (c->product->ordered) {
+		if (cg_product_of(c)->ordered) {
 			rt_putf(c->out,
 			        "  %s.i = bitcast <32 x i16> %s to <16 x i32>\n  %s.r = call <16 x i32> @llvm.fshl.v16i32(<16 x i32> %s.i, <16 x i32> %s.i, "
 			        "<16 x i32> splat (i32 16))\n",
@@ -250,7 +243,7 @@ static void pack_square(cg *c, int o, int width, int n, const cg_str *item, cg_s
 		} else rt_putf(c->out, "  %s = bitcast <32 x i16> %s to <16 x float>\n", x.s, steps.s);
 		v[i] = x;
 	}
-	if (c->product->ordered) note_fit(c, fit_of(c, cg_fmt(NO_FIT), n, v));
+	if (cg_product_of(c)->ordered) note_fit(c, fit_of(c, cg_fmt(NO_FIT), n, v));
 	cg_put_square(c, TJ_F32, WORDS, n, v, cg_elem(c, TJ_F32, to, cg_op(c, "mul", cg_op(c, "lshr", k, cg_int(1)), cg_int(width))), width);
 }
 
@@ -285,7 +278,7 @@ static cg_str step_of(cg *c, int o, cg_str from, cg_str k)
 	cg_str last = cg_op(c, "sub", cg_fmt("%%nk"), cg_int(1)), wide = cg_tmp(c);
 	cg_str x = cg_read(c, TJ_I16, 1, cg_elem(c, TJ_BF16, from, cg_op(c, "mul", cg_least(c, k, last), cg_fmt("%%sk"))));
 	rt_putf(c->out, "  %s = zext i16 %s to i32\n", wide.s,
-	        cg_choose(c, cg_cmp(c, "sle", k, last), "i16", x, cg_int(c->product->ordered && !o ? -32768 : 0)).s);
+	        cg_choose(c, cg_cmp(c, "sle", k, last), "i16", x, cg_int(cg_product_of(c)->ordered && !o ? -32768 : 0)).s);
 	return wide;
 }
 
@@ -299,9 +292,9 @@ static void pack_singly(cg *c, int o, int width)
 	cg_loop k = cg_open(c, "k", cg_int(0), words, cg_int(1), true);
 	cg_str step = cg_op(c, "shl", k.i, cg_int(1)),
 	       half[2] = { step_of(c, o, item, step), step_of(c, o, item, cg_op(c, "add", step, cg_int(1))) }, word = cg_tmp(c);
-	rt_putf(c->out, "  %s.h = shl i32 %s, 16\n  %s = or i32 %s.h, %s\n", word.s, half[!c->product->ordered].s, word.s, word.s,
-	        half[c->product->ordered].s);
-	if (c->product->ordered) {
+	rt_putf(c->out, "  %s.h = shl i32 %s, 16\n  %s = or i32 %s.h, %s\n", word.s, half[!cg_product_of(c)->ordered].s, word.s, word.s,
+	        half[cg_product_of(c)->ordered].s);
+	if (cg_product_of(c)->ordered) {
 		rt_putf(c->out, "  %s.f = bitcast i32 %s to float\n", word.s, word.s);
 		const cg_str all = cg_splat(c, "float", cg_fmt("%s.f", word.s), WORDS);
 		note_fit(c, fit_of(c, cg_fmt(NO_FIT), 1, &all));
@@ -314,7 +307,7 @@ static void pack_singly(cg *c, int o, int width)
 
 void cg_pack_pairs(cg *c, int o, int width)
 {
-	if (cg_item_step(c, o) == 1) pack_along(c, o, width);
-	else if (cg_r_step(c, o) == 1) pack_across(c, o, width);
+	if (cg_item_step(c->how, o) == 1) pack_along(c, o, width);
+	else if (cg_r_step(c->how, o) == 1) pack_across(c, o, width);
 	else pack_singly(c, o, width);
 }

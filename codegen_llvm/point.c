@@ -198,45 +198,28 @@ static void scale_in_steps(cg *c, cg_str name, tj_dtype t, int lanes, const cg_s
 
 static void scale_register(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first)
 {
-	int bits = n * (int)(8 * tj_dtype_size(t)), mask = n > 8 ? 16 : 8;
-	cg_str type = cg_type(t, n);
 	(void)first;
-	rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.mask.scalef.p%c.%d(%s %s, %s %s, %s zeroinitializer, i%d -1%s)\n", name.s,
-			type.s, t == TJ_F32 ? 's' : 'd', bits, type.s, src[0].s, type.s, src[1].s, type.s, mask, bits == 512 ? ", i32 4" : "");
-}
-
-static int native_lanes(const cg *c, tj_dtype t, int lanes)
-{
-	int most = c->bits / (8 * (int)tj_dtype_size(t));
-	return lanes < most ? lanes : most;
+	cg_x86_scale(c, name, t, n, src[0], src[1]);
 }
 
 static void scale(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
 {
 	if (c->bits < 512 || lanes * (int)tj_dtype_size(t) < 16) scale_in_steps(c, name, t, lanes, src);
-	else cg_by_parts(c, name, t, lanes, native_lanes(c, t, lanes), 2, src, scale_register);
+	else cg_by_parts(c, name, t, lanes, cg_lanes_in_register(c->bits, lanes, t), 2, src, scale_register);
 }
 
 /* ---- x != x ? x : m ---- */
-/* The select by which a maximum keeps a NaN. With AVX-512 it is one instruction, for the multipliers' ports: both kinds of NaN give x. */
-bool cg_nan_test(const cg *c, const lo_ins *in)
-{
-	return c->bits == 512 && in->op == LO_EQ && in->src[0] == in->src[1] && rt_is_float((tj_dtype)c->k->ins.v[in->src[0]].dtype);
-}
-
+/* The select by which a maximum keeps a NaN. With AVX-512 it is one instruction, for the multipliers' ports. */
 static bool takes_nan(const cg *c, const lo_ins *in, int lanes)
 {
 	const lo_ins *cond = &c->k->ins.v[in->src[0]];
-	return lanes * (int)tj_dtype_size((tj_dtype)in->dtype) >= 64 && cg_nan_test(c, cond) && cond->src[0] == in->src[2];
+	return c->bits == 512 && lanes * (int)tj_dtype_size((tj_dtype)in->dtype) >= 64 && cg_nan_test(c->k, cond) && cond->src[0] == in->src[2];
 }
 
 static void fix_nan(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first)
 {
-	cg_str type = cg_type(t, n);
-	tj_dtype it = t == TJ_F32 ? TJ_I32 : TJ_I64;
 	(void)first;
-	rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.mask.fixupimm.p%c.512(%s %s, %s %s, %s %s, i32 0, i%d -1, i32 4)\n", name.s,
-	        type.s, t == TJ_F32 ? 's' : 'd', type.s, src[0].s, type.s, src[1].s, cg_type(it, n).s, cg_literal(it, 0x11, n).s, n);
+	cg_x86_keep_nan(c, name, t, n, src[0], src[1]);
 }
 
 void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src)
@@ -244,7 +227,7 @@ void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src)
 	const tj_dtype t = (tj_dtype)in->dtype, from = src_type(c, in, 0);
 	switch (in->op) {
 	case LO_SELECT:
-		if (takes_nan(c, in, lanes)) cg_by_parts(c, name, t, lanes, native_lanes(c, t, lanes), 2, src + 1, fix_nan);
+		if (takes_nan(c, in, lanes)) cg_by_parts(c, name, t, lanes, cg_lanes_in_register(c->bits, lanes, t), 2, src + 1, fix_nan);
 		else select_(c, name, t, lanes, src);
 		break;
 	case LO_CONVERT:
@@ -266,8 +249,8 @@ void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src)
 static void prim(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
-	bool vec = c->varies[i] && c->lanes > 1;
-	cg_str name = cg_fmt("%%v%u%s", i, c->place[i] == CG_BODY ? c->copy : ""), src[3];
+	bool vec = c->how->of[i].varies && c->lanes > 1;
+	cg_str name = cg_fmt("%%v%u%s", i, c->how->of[i].place == CG_BODY ? c->copy : ""), src[3];
 	for (int k = 0; k < in->nsrc; k++) src[k] = cg_use(c, in->src[k], vec);
 	if (vec && cg_balances(c, in)) cg_balanced(c, name, in, src);
 	else {
@@ -290,7 +273,7 @@ static void number(cg *c, uint32_t i)
 static void index_(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
-	if (!c->varies[i]) {
+	if (!c->how->of[i].varies) {
 		cg_def(c, i, in->imm == LO_R ? c->r : cg_fmt("%%d%lld", (long long)in->imm), false);
 		return;
 	}

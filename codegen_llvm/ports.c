@@ -11,23 +11,23 @@
  * Not with 256 bits: the 1 takes one of 16 registers, and chain30 is 2 to 4 % slower. */
 #include "codegen_llvm/cg.h"
 
-void cg_find_ports(cg *c)
+void cg_find_ports(cg_recipe *h)
 {
 	int sums = 0, adders = 0, multipliers = 0; /* vector instructions of the body; adders counts the sums as well */
-	if (c->k->reduces || c->bits < 512 || 32 * c->lanes < 2 * c->bits) return;
-	for (uint32_t i = 0; i < c->k->ins.n; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if (c->place[i] != CG_BODY || !c->varies[i] || !in->nsrc || !rt_is_float((tj_dtype)c->k->ins.v[in->src[0]].dtype)) continue;
+	if (h->k->reduces || h->bits < 512 || 32 * h->lanes < 2 * h->bits) return;
+	for (uint32_t i = 0; i < h->k->ins.n; i++) {
+		const lo_ins *in = &h->k->ins.v[i];
+		if (h->of[i].place != CG_BODY || !h->of[i].varies || !in->nsrc || !rt_is_float((tj_dtype)h->k->ins.v[in->src[0]].dtype)) continue;
 		switch (in->op) {
 		case LO_ADD: case LO_SUB: sums++, adders++; break;
-		case LO_EQ: *(cg_nan_test(c, in) ? &multipliers : &adders) += 1; break;
+		case LO_EQ: *(cg_nan_test(h->k, in) ? &multipliers : &adders) += 1; break;
 		case LO_NE: case LO_LT: case LO_LE: case LO_GT: case LO_GE: adders++; break;
 		case LO_MUL: case LO_FMA: case LO_DIV: case LO_SQRT: multipliers++; break;
 		default: break;
 		}
 	}
 	int halves = sums && adders > multipliers ? (2 * (adders - multipliers) + sums) / (2 * sums) : 0; /* rounded */
-	c->halves = halves > 2 ? 2 : halves;
+	h->halves = halves > 2 ? 2 : halves;
 }
 
 /* The factor 1 in all lanes; the asm hides one register of it, which is repeated. */
@@ -64,17 +64,17 @@ static void put(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, bool m
 
 static void sum(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first)
 {
-	put(c, name, t, n, src, false, !first || c->halves == 2);
+	put(c, name, t, n, src, false, !first || c->how->halves == 2);
 }
 
 static void difference(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first)
 {
-	put(c, name, t, n, src, true, !first || c->halves == 2);
+	put(c, name, t, n, src, true, !first || c->how->halves == 2);
 }
 
 bool cg_balances(const cg *c, const lo_ins *in)
 {
-	return c->halves && (in->op == LO_ADD || in->op == LO_SUB) && rt_is_float((tj_dtype)in->dtype);
+	return c->how->halves && (in->op == LO_ADD || in->op == LO_SUB) && rt_is_float((tj_dtype)in->dtype);
 }
 
 void cg_balanced(cg *c, cg_str name, const lo_ins *in, const cg_str *src)

@@ -36,7 +36,7 @@ static cg_str first_element(cg *c, const lo_ins *in, cg_str row0, cg_str lo)
 	cg_str sum = cg_int(x->offset);
 	for (int d = 0; d < c->k->ndim; d++) {
 		if (!x->coef[d] || c->k->dim[d] == 1) continue;
-		cg_str i = d == c->product->x.row ? row0 : d == c->k->ndim - 1 ? lo : cg_fmt("%%d%d", d);
+		cg_str i = d == cg_product_of(c)->x.row ? row0 : d == c->k->ndim - 1 ? lo : cg_fmt("%%d%d", d);
 		sum = cg_op(c, "add", sum, cg_op(c, "mul", i, cg_int(x->coef[d])));
 	}
 	return cg_elem(c, (tj_dtype)in->dtype, cg_fmt("%%b%u", in->buf), sum);
@@ -46,10 +46,10 @@ static cg_str first_element(cg *c, const lo_ins *in, cg_str row0, cg_str lo)
 static void put_operands(cg *c, const unit *u)
 {
 	for (int o = 0; o < 2; o++) {
-		struct cg_operand *x = &c->product->operand[o];
-		for (uint32_t i = 0; i < x->other.n; i++) x->first[i] = first_element(c, &c->k->ins.v[x->other.v[i]], u->row0, u->lo);
+		const cg_operand *x = &cg_product_of(c)->operand[o];
+		for (uint32_t i = 0; i < x->other.n; i++) c->product->first[o][i] = first_element(c, &c->k->ins.v[x->other.v[i]], u->row0, u->lo);
 		for (uint32_t i = 0; i < x->scalar.n; i++)
-			if (!o || !lo_needed(&c->product->x.needs[0], x->scalar.v[i])) cg_point(c, x->scalar.v[i]);
+			if (!o || !lo_needed(&cg_product_of(c)->x.needs[0], x->scalar.v[i])) cg_point(c, x->scalar.v[i]);
 	}
 }
 
@@ -62,7 +62,7 @@ static void piece(cg *c, cg_str number, cg_num size, cg_num extent, cg_str *from
 
 static unit put_unit(cg *c)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const lo_kernel *k = c->k;
 	const int last = k->ndim - 1;
 	cg_num rows = cg_size(c->s->rows), extent = p->x.row < 0 ? cg_lit(1) : cg_size(k->dim[p->x.row]);
@@ -93,11 +93,11 @@ static unit put_unit(cg *c)
 		                   cg_op(c, "add", cg_op(c, "mul", cg_int(p->most), cg_int(k->red)), cg_int(LO_TILE_SLACK)));
 	u.sums = cg_elem(c, p->t, u.panels,
 	                 cg_add(c,
-	                        p->x.strips ? cg_mul(c, p->pitch, cg_lit(cg_strip_rows(c)))
-	                                    : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : p->pitch, cg_lit(LO_TILE_PANEL)),
+	                        p->x.strips ? cg_mul(c, c->product->pitch, cg_lit(cg_strip_rows(c->how)))
+	                                    : cg_mul(c, p->lone ? cg_lit(LO_TILE_COLUMNS) : c->product->pitch, cg_lit(LO_TILE_PANEL)),
 	                        cg_lit(LO_TILE_SLACK))
 	                         .s);
-	u.pitch = p->pitch.s;
+	u.pitch = c->product->pitch.s;
 	if (p->direct == LO_NOREF) return u;
 	const lo_ins *out = &k->ins.v[p->direct];
 	u.out = first_element(c, out, u.row0, u.lo);
@@ -109,13 +109,13 @@ static unit put_unit(cg *c)
 /* The address of an operand's element: row or column `item` of the block, step k of r. */
 static cg_str operand_at(cg *c, const unit *u, int o, cg_str item, cg_str k)
 {
-	cg_str at = cg_op(c, "add", cg_op(c, "mul", item, cg_int(cg_item_step(c, o))), cg_op(c, "mul", k, cg_int(cg_r_step(c, o))));
-	return cg_elem(c, cg_item_dtype(c, o), o ? u->b : u->a, at);
+	cg_str at = cg_op(c, "add", cg_op(c, "mul", item, cg_int(cg_item_step(c->how, o))), cg_op(c, "mul", k, cg_int(cg_r_step(c->how, o))));
+	return cg_elem(c, cg_item_dtype(c->how, o), o ? u->b : u->a, at);
 }
 
 static void call_tile(cg *c, const cg_str *name, cg_str q, const char *arguments)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const unsigned id = ++c->tmp;
 	for (int i = 0; i < p->nrows; i++) {
 		if (i < p->nrows - 1) {
@@ -156,22 +156,22 @@ static void call_pack(cg *c, const unit *u, int o, cg_str to, cg_str item, cg_st
 {
 	rt_text t = { 0 };
 	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, i64 %s, i64 %s", to.s, operand_at(c, u, o, item, k->k).s, n.s, k->nk.s,
-	        cg_int(cg_item_step(c, o)).s, cg_int(cg_r_step(c, o)).s);
+	        cg_int(cg_item_step(c->how, o)).s, cg_int(cg_r_step(c->how, o)).s);
 	cg_put_arguments(c, o, item, k->k, &t);
-	if (c->product->ordered) rt_putf(&t, ", ptr %s", u->fit[o].s);
+	if (cg_product_of(c)->ordered) rt_putf(&t, ", ptr %s", u->fit[o].s);
 	call(c, c->product->pack[o], &t);
 }
 
 /* Elements of a stored panel (LO_PANELS, LO_WORDS) for a chunk, with the room behind them. */
 static cg_str panel_size(cg *c, const part *k)
 {
-	return cg_op(c, "mul", cg_op(c, "add", cg_words(c, k->nk), cg_int(1)), cg_int(c->product->panel));
+	return cg_op(c, "mul", cg_op(c, "add", cg_words(c, k->nk), cg_int(1)), cg_int(cg_product_of(c)->panel));
 }
 
 /* The first stored panel of a chunk. */
 static cg_str first_panel(cg *c, const part *k)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_num own = cg_lit(p->panel), columns = cg_mul(c, cg_div_up(c, cg_size(c->k->dim[c->k->ndim - 1]), own), own);
 	const cg_str rows = cg_op(c, "add", cg_op(c, "udiv", k->k, cg_int(p->steps)), cg_op(c, "udiv", k->k, cg_int(p->chunk)));
 	return cg_elem(c, p->yt, cg_fmt("%%b%u", c->k->ins.v[p->x.load[1]].buf), cg_op(c, "mul", rows, columns.s));
@@ -180,7 +180,7 @@ static cg_str first_panel(cg *c, const part *k)
 /* A constant's columns from j on, in its panels; blocks begin with whole ones. */
 static cg_str stored_panel(cg *c, const unit *u, const part *k, cg_str j)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_str column = cg_op(c, "add", u->lo, j), number = cg_op(c, "udiv", column, cg_int(p->panel)),
 	       within = cg_op(c, "and", column, cg_int(p->panel - 1));
 	return cg_elem(c, p->yt, first_panel(c, k), cg_op(c, "add", cg_op(c, "mul", number, panel_size(c, k)), within));
@@ -189,13 +189,13 @@ static cg_str stored_panel(cg *c, const unit *u, const part *k, cg_str j)
 /* The panel that begins at column j. Where columns are read in place, only a panel that is not whole is packed. */
 static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	if (p->x.panels) return (panel){ .j = j, .y = stored_panel(c, u, k, j), .step = panel_size(c, k) };
-	if (p->unpacked) return (panel){ .j = j, .y = operand_at(c, u, 1, j, k->k), .step = cg_int(cg_r_step(c, 1)) };
+	if (p->unpacked) return (panel){ .j = j, .y = operand_at(c, u, 1, j, k->k), .step = cg_int(cg_r_step(c->how, 1)) };
 	panel x = { .j = j, .y = cg_elem(c, p->yt, u->panels, cg_op(c, "mul", j, cg_int(LO_TILE_PANEL))), .step = cg_int(p->width) };
 	const unsigned id = ++c->tmp;
 	if (!p->in_place) return x;
-	const cg_str sk = cg_int(cg_r_step(c, 1)), n = cg_op(c, "sub", u->columns, j);
+	const cg_str sk = cg_int(cg_r_step(c->how, 1)), n = cg_op(c, "sub", u->columns, j);
 	cg_str whole = cg_cmp(c, "sge", n, cg_int(p->width)), there = cg_choose(c, t->packs, "i1", cg_fmt("true"), whole),
 	       here = cg_choose(c, t->packs, "i1", cg_fmt("false"), whole);
 	cg_str start = operand_at(c, u, 1, j, k->k);
@@ -212,9 +212,9 @@ static panel put_panel(cg *c, const unit *u, const part *k, const plan *t, cg_st
 static plan known_tiles(cg *c, cg_str rows)
 {
 	int64_t all, last;
-	cg_block_rows(c, &all, &last);
-	plan t = { .rows = cg_int(cg_even_rows(c->product, all)) };
-	if (all != last) t.rows = cg_choose(c, cg_cmp(c, "eq", rows, cg_int(all)), "i64", t.rows, cg_int(cg_even_rows(c->product, last)));
+	cg_block_rows(c->how, &all, &last);
+	plan t = { .rows = cg_int(cg_even_rows(cg_product_of(c), all)) };
+	if (all != last) t.rows = cg_choose(c, cg_cmp(c, "eq", rows, cg_int(all)), "i64", t.rows, cg_int(cg_even_rows(cg_product_of(c), last)));
 	const cg_str less = cg_op(c, "sub", t.rows, cg_int(1));
 	t.n = cg_op(c, "udiv", cg_op(c, "add", rows, less), t.rows);
 	t.full = cg_op(c, "sub", rows, cg_op(c, "mul", t.n, less));
@@ -225,7 +225,7 @@ static plan known_tiles(cg *c, cg_str rows)
  * reads columns once. Rows are packed then, and sums have room for absent ones. */
 static plan any_tiles(cg *c, cg_str rows)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	plan t = { .rows = cg_int(p->most), .next = cg_int(p->rows[0]) };
 	t.full = cg_op(c, "udiv", cg_op(c, "add", rows, cg_int(1)), t.rows);
 	const cg_str left = cg_op(c, "sub", rows, cg_op(c, "mul", t.full, t.rows)); /* or -1 */
@@ -243,29 +243,29 @@ static plan any_tiles(cg *c, cg_str rows)
 static tile tile_at(cg *c, const plan *t, cg_str i)
 {
 	const cg_str full = cg_cmp(c, "slt", i, t->full), before = cg_least(c, i, t->full);
-	if (cg_known_rows(c)) {
+	if (cg_known_rows(c->how)) {
 		const cg_str less = cg_op(c, "sub", t->rows, cg_int(1));
 		return (tile){ cg_op(c, "add", cg_op(c, "mul", i, less), before), cg_choose(c, full, "i64", t->rows, less) };
 	}
 	const cg_str last = cg_cmp(c, "sgt", i, t->full);
-	const cg_str n = cg_choose(c, full, "i64", t->rows, cg_choose(c, last, "i64", cg_int(c->product->rows[0]), t->next));
+	const cg_str n = cg_choose(c, full, "i64", t->rows, cg_choose(c, last, "i64", cg_int(cg_product_of(c)->rows[0]), t->next));
 	return (tile){ cg_op(c, "add", cg_op(c, "mul", before, t->rows), cg_choose(c, last, "i64", t->next, cg_int(0))), n };
 }
 
-static bool packs_rows(const struct cg_product *p) { return !p->rows_in_place && !p->copies_rows; }
+static bool packs_rows(const cg_product *p) { return !p->rows_in_place && !p->copies_rows; }
 
 /* The packed rows number i. */
 static cg_str packed_panel(cg *c, const unit *u, cg_str i)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	return cg_elem(c, p->t, u->packed, cg_op(c, "mul", i, cg_int((int64_t)LO_ROW_ROOM * p->most)));
 }
 
 /* Where the rows of tile i are packed. Without known rows the tiles behind the full ones share what is packed last. */
 static cg_str packed_rows(cg *c, const unit *u, const plan *t, cg_str i, const tile *at)
 {
-	const struct cg_product *p = c->product;
-	if (cg_known_rows(c)) return packed_panel(c, u, i);
+	const cg_product *p = cg_product_of(c);
+	if (cg_known_rows(c->how)) return packed_panel(c, u, i);
 	const cg_str number = cg_least(c, i, t->full), row = cg_op(c, "sub", at->row, cg_op(c, "mul", number, t->rows));
 	return cg_elem(c, p->t, packed_panel(c, u, number), cg_op(c, "mul", row, cg_int(p->rows_apart ? LO_ROW_ROOM : 1)));
 }
@@ -283,13 +283,13 @@ static void call_if(cg *c, cg_str is, bool value, const char *label, unsigned id
 
 static cg_str sums_at(cg *c, cg_str sums, cg_str pitch, cg_str row, cg_str column)
 {
-	return cg_elem(c, c->product->t, sums, cg_op(c, "add", column, cg_op(c, "mul", row, pitch)));
+	return cg_elem(c, cg_product_of(c)->t, sums, cg_op(c, "add", column, cg_op(c, "mul", row, pitch)));
 }
 
 /* partly, late: whether the sums of a panel go straight to the result in this chunk. */
 static cg_str is_direct(cg *c, const unit *u, const part *k, const panel *y)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	if (!p->partly) return k->last;
 	const cg_str whole = cg_cmp(c, "sge", cg_op(c, "sub", u->columns, y->j), cg_int(p->width));
 	return p->late ? cg_choose(c, whole, "i1", k->last, cg_fmt("false")) : whole;
@@ -298,10 +298,11 @@ static cg_str is_direct(cg *c, const unit *u, const part *k, const panel *y)
 /* Tile number i, against a panel. */
 static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const panel *y, cg_str i)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const bool copy = y->copy.s[0];
 	const tile at = tile_at(c, t, i);
-	const cg_str x = p->rows_in_place ? operand_at(c, u, 0, at.row, k->k) : packed_rows(c, u, t, i, &at), row = cg_int(cg_item_step(c, 0));
+	const cg_str x = p->rows_in_place ? operand_at(c, u, 0, at.row, k->k) : packed_rows(c, u, t, i, &at);
+	const cg_str row = cg_int(cg_item_step(c->how, 0));
 	const cg_str before = sums_at(c, u->sums, u->pitch, at.row, y->j);
 	cg_str sums = before, pitch = u->pitch;
 	if (p->partly || p->late) {
@@ -319,17 +320,17 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 		        cg_choose(c, cg_cmp(c, "eq", y->j, cg_int(0)), "ptr", operand_at(c, u, 0, at.row, k->k), cg_fmt("null")).s);
 	if (copy || p->one_tile) rt_putf(&arguments, ", ptr %s", copy ? y->copy.s : "null");
 	if (copy || !p->columns_computed) cg_put_arguments(c, 1, y->j, k->k, &arguments);
-	if (p->ordered) call_if(c, k->fits, false, "apart", id, p->apart_tile, at.n, rt_str(&arguments));
+	if (p->ordered) call_if(c, k->fits, false, "apart", id, c->product->apart_tile, at.n, rt_str(&arguments));
 	if (p->edge && !copy) {
 		rt_text some = { 0 };
 		const cg_str have = cg_op(c, "sub", u->columns, y->j);
 		rt_putf(&some, p->masked ? "%s, i64 %s" : "%s", rt_str(&arguments), have.s);
-		call_if(c, cg_cmp(c, "slt", have, cg_int(p->width)), true, "edge", id, p->edge_tile, at.n, rt_str(&some));
+		call_if(c, cg_cmp(c, "slt", have, cg_int(p->width)), true, "edge", id, c->product->edge_tile, at.n, rt_str(&some));
 		c->oom |= some.oom;
 		rt_text_free(&some);
 	}
-	if (y->wide) rt_putf(c->out, "  call void %s(%s)\n", p->wide_tile.s, rt_str(&arguments));
-	else call_tile(c, copy && !p->one_tile ? p->copy_tile : p->tile, at.n, rt_str(&arguments));
+	if (y->wide) rt_putf(c->out, "  call void %s(%s)\n", c->product->wide_tile.s, rt_str(&arguments));
+	else call_tile(c, copy && !p->one_tile ? c->product->copy_tile : c->product->tile, at.n, rt_str(&arguments));
 	cg_jump(c, cg_fmt("done%u", id));
 	c->oom |= arguments.oom;
 	rt_text_free(&arguments);
@@ -338,8 +339,8 @@ static void put_tile(cg *c, const unit *u, const part *k, const plan *t, const p
 /* The panel that begins at column j, as a copy that the first tile makes. *next: the first tile that is still to do. */
 static panel copy_panel(cg *c, const unit *u, const part *k, const plan *t, cg_str j, cg_str *next)
 {
-	const struct cg_product *p = c->product;
-	const panel there = { .j = j, .y = operand_at(c, u, 1, j, k->k), .step = cg_int(cg_r_step(c, 1)), .copy = u->panels },
+	const cg_product *p = cg_product_of(c);
+	const panel there = { .j = j, .y = operand_at(c, u, 1, j, k->k), .step = cg_int(cg_r_step(c->how, 1)), .copy = u->panels },
 		    copy = { .j = j, .y = u->panels, .step = cg_int(p->width) };
 	const cg_str n = cg_op(c, "sub", u->columns, j), whole = cg_cmp(c, "sge", n, cg_int(p->width));
 	const unsigned id = ++c->tmp;
@@ -358,12 +359,12 @@ static panel copy_panel(cg *c, const unit *u, const part *k, const plan *t, cg_s
 
 static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
 {
-	const cg_str all = cg_int(c->product->most),
-		     panels = cg_known_rows(c) ? t->n : cg_op(c, "udiv", cg_op(c, "add", u->rows, cg_int(c->product->most - 1)), all);
+	const cg_str all = cg_int(cg_product_of(c)->most),
+		     panels = cg_known_rows(c->how) ? t->n : cg_op(c, "udiv", cg_op(c, "add", u->rows, cg_int(cg_product_of(c)->most - 1)), all);
 	cg_loop i = cg_open(c, "t", cg_int(0), panels, cg_int(1), false);
 	const cg_str number = cg_hide(c, i.i);
 	tile x;
-	if (cg_known_rows(c)) x = tile_at(c, t, number);
+	if (cg_known_rows(c->how)) x = tile_at(c, t, number);
 	else {
 		x.row = cg_op(c, "mul", number, all);
 		x.n = cg_least(c, cg_op(c, "sub", u->rows, x.row), all);
@@ -385,14 +386,14 @@ static void pack_columns(cg *c, const unit *u, const part *k, const plan *t)
  * a multiple of a page apart, or may do. The first column that is left; of more rows 0. */
 static cg_str put_wide(cg *c, const unit *u, const part *k, const plan *t)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_str width = cg_int((int64_t)CG_WIDE_VECS * p->w), whole = cg_op(c, "sub", u->columns, cg_op(c, "urem", u->columns, width));
-	const bool apart = cg_lie_apart(cg_r_step(c, 1), cg_item_dtype(c, 1), CG_PAGE);
+	const bool apart = cg_lie_apart(cg_r_step(c->how, 1), cg_item_dtype(c->how, 1), CG_PAGE);
 	const cg_str more = cg_choose(c, cg_cmp(c, "sgt", u->rows, cg_int(apart ? 0 : CG_WIDE_ROWS / 2)), "i64", whole, cg_int(0));
 	const cg_str stop = cg_choose(c, cg_cmp(c, "sle", u->rows, cg_int(CG_WIDE_ROWS)), "i64", more, cg_int(0));
 	cg_loop j = cg_open(c, "j", cg_int(0), stop, width, true);
 	const cg_str column = cg_hide(c, j.i);
-	const panel y = { .j = column, .y = operand_at(c, u, 1, column, k->k), .step = cg_int(cg_r_step(c, 1)), .wide = true };
+	const panel y = { .j = column, .y = operand_at(c, u, 1, column, k->k), .step = cg_int(cg_r_step(c->how, 1)), .wide = true };
 	put_tile(c, u, k, t, &y, cg_int(0));
 	cg_close(c, &j);
 	return stop;
@@ -401,7 +402,7 @@ static cg_str put_wide(cg *c, const unit *u, const part *k, const plan *t)
 /* Each panel stays in the first cache while all tiles read it. */
 static void put_by_panels(cg *c, const unit *u, const part *k, const plan *t)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_str from = p->wide ? put_wide(c, u, k, t) : cg_int(0);
 	cg_loop j = cg_open(c, "j", from, u->columns, cg_int(p->width), p->wide);
 	cg_str next = cg_int(0), column = cg_hide(c, j.i);
@@ -417,7 +418,7 @@ static void put_by_rows(cg *c, const unit *u, const part *k, const plan *t)
 {
 	cg_loop i = cg_open(c, "t", cg_int(0), t->n, cg_int(1), false);
 	const cg_str number = cg_hide(c, i.i);
-	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(c->product->width), false);
+	cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(cg_product_of(c)->width), false);
 	const panel y = put_panel(c, u, k, t, cg_hide(c, j.i));
 	put_tile(c, u, k, t, &y, number);
 	cg_close(c, &j);
@@ -426,10 +427,10 @@ static void put_by_rows(cg *c, const unit *u, const part *k, const plan *t)
 
 static void put_tiles(cg *c, const unit *u)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_num red = cg_size(c->k->red);
-	plan t = cg_known_rows(c) ? known_tiles(c, u->rows) : any_tiles(c, u->rows);
-	t.packs = p->lone ? cg_fmt("false") : p->in_place ? cg_cmp(c, "sgt", u->rows, cg_int(cg_few_rows(c))) : cg_fmt("true");
+	plan t = cg_known_rows(c->how) ? known_tiles(c, u->rows) : any_tiles(c, u->rows);
+	t.packs = p->lone ? cg_fmt("false") : p->in_place ? cg_cmp(c, "sgt", u->rows, cg_int(cg_few_rows(c->how))) : cg_fmt("true");
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(p->chunk), false);
 	const cg_str first = cg_hide(c, r.i); /* of what does not take long LLVM need not find a quicker form: that takes long */
 	part k = { .k = first, .nk = cg_least(c, cg_op(c, "sub", red.s, first), cg_int(p->chunk)), .first = cg_cmp(c, "eq", first, cg_int(0)) };
@@ -449,7 +450,7 @@ static void put_tiles(cg *c, const unit *u)
 /* Panel by panel, each with all of r. */
 static void put_across(cg *c, const unit *u)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_str nk = cg_int(c->k->red), x = p->rows_in_place ? u->a : u->packed;
 	const part all = { .k = cg_int(0), .nk = nk, .first = cg_fmt("true") };
 	if (!p->rows_in_place) call_pack(c, u, 0, x, cg_int(0), u->rows, &all);
@@ -461,9 +462,9 @@ static void put_across(cg *c, const unit *u)
 	cg_str from = p->ragged ? cg_op(c, "sub", j.i, skip) : j.i;
 	rt_text t = { 0 };
 	rt_putf(&t, "ptr %s, ptr %s, i64 %s, i64 %s, ptr %s, i64 %s, i64 %s", x.s, operand_at(c, u, 1, from, cg_int(0)).s,
-	        cg_int(cg_item_step(c, 1)).s, nk.s, cg_elem(c, p->t, u->sums, from).s, u->pitch.s, skip.s);
+	        cg_int(cg_item_step(c->how, 1)).s, nk.s, cg_elem(c, p->t, u->sums, from).s, u->pitch.s, skip.s);
 	cg_put_arguments(c, 1, from, cg_int(0), &t);
-	call_tile(c, p->tile, q, rt_str(&t));
+	call_tile(c, c->product->tile, q, rt_str(&t));
 	c->oom |= t.oom;
 	rt_text_free(&t);
 	cg_close(c, &j);
@@ -483,34 +484,34 @@ static void call_bytes(cg *c, const unit *u, cg_str name, const part *k, cg_str 
 static void put_byte_tiles(cg *c, const unit *u, cg_str name, const part *k, cg_str from, cg_str to, int n)
 {
 	cg_loop j = cg_open(c, "j", from, to, cg_int(n), true);
-	call_bytes(c, u, name, k, j.i, cg_item_step(c, 1), u->pitch);
+	call_bytes(c, u, name, k, j.i, cg_item_step(c->how, 1), u->pitch);
 	cg_close(c, &j);
 }
 
 static void put_bytes(cg *c, const unit *u)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_num red = cg_size(c->k->red);
 	cg_loop r = cg_open(c, "chunk", cg_int(0), red.s, cg_int(p->chunk), false);
 	const part k = { .k = r.i, .nk = cg_least(c, cg_op(c, "sub", red.s, r.i), cg_int(p->chunk)), .first = cg_cmp(c, "eq", r.i, cg_int(0)) };
 	const cg_str whole = cg_op(c, "and", u->columns, cg_int(-p->width));
 	call_pack(c, u, 0, u->packed, cg_int(0), u->rows, &k);
-	if (p->x.strips) call_bytes(c, u, p->strip, &k, cg_int(0), cg_r_step(c, 1), u->columns);
+	if (p->x.strips) call_bytes(c, u, c->product->strip, &k, cg_int(0), cg_r_step(c->how, 1), u->columns);
 	else {
-		put_byte_tiles(c, u, p->tile[0], &k, cg_int(0), whole, p->width);
-		put_byte_tiles(c, u, p->edge_tile[0], &k, whole, u->columns, 1);
+		put_byte_tiles(c, u, c->product->tile[0], &k, cg_int(0), whole, p->width);
+		put_byte_tiles(c, u, c->product->edge_tile[0], &k, whole, u->columns, 1);
 	}
 	cg_close(c, &r);
-	if (p->x.strips) rt_putf(c->out, "  call void %s(ptr %s, i64 %s)\n", p->strip_step.s, u->sums.s, u->columns.s);
+	if (p->x.strips) rt_putf(c->out, "  call void %s(ptr %s, i64 %s)\n", c->product->strip_step.s, u->sums.s, u->columns.s);
 }
 
 static void call_strip(cg *c, const unit *u, cg_str name, cg_str k, cg_str sums, cg_str first)
 {
-	const cg_str sx = cg_int(cg_r_step(c, 0)), sy = cg_int(cg_r_step(c, 1)), x = operand_at(c, u, 0, cg_int(0), k),
+	const cg_str sx = cg_int(cg_r_step(c->how, 0)), sy = cg_int(cg_r_step(c->how, 1)), x = operand_at(c, u, 0, cg_int(0), k),
 		     y = operand_at(c, u, 1, cg_int(0), k);
 	rt_text t = { 0 };
 	rt_putf(&t, "ptr %s, i64 %s, ptr %s, i64 %s, ptr %s, i64 %s, i1 %s, i64 %s, i64 %s", x.s, sx.s, y.s, sy.s, sums.s, u->columns.s,
-	        first.s, u->pitch.s, cg_int(cg_item_step(c, 0)).s);
+	        first.s, u->pitch.s, cg_int(cg_item_step(c->how, 0)).s);
 	for (int o = 0; o < 2; o++) cg_put_arguments(c, o, cg_int(0), k, &t);
 	call(c, name, &t);
 }
@@ -518,21 +519,21 @@ static void call_strip(cg *c, const unit *u, cg_str name, cg_str k, cg_str sums,
 /* The sums of the first chunk are those of the block; the sums of a later one lie in u->panels and are then added. */
 static void put_strips(cg *c, const unit *u)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_num red = cg_size(c->k->red);
 	cg_loop chunk = cg_open(c, "chunk", cg_int(0), red.s, cg_int(IR_CHAIN), false);
 	cg_str nk = cg_least(c, cg_op(c, "sub", red.s, chunk.i), cg_int(IR_CHAIN)), first = cg_cmp(c, "eq", chunk.i, cg_int(0));
-	cg_str sums = cg_choose(c, first, "ptr", u->sums, u->panels), whole = cg_op(c, "and", nk, cg_int(-cg_strip_steps(c)));
-	cg_loop k = cg_open(c, "k", cg_int(0), whole, cg_int(cg_strip_steps(c)), true);
-	call_strip(c, u, p->strip, cg_op(c, "add", chunk.i, k.i), sums, cg_cmp(c, "eq", k.i, cg_int(0)));
+	cg_str sums = cg_choose(c, first, "ptr", u->sums, u->panels), whole = cg_op(c, "and", nk, cg_int(-p->strip_steps));
+	cg_loop k = cg_open(c, "k", cg_int(0), whole, cg_int(p->strip_steps), true);
+	call_strip(c, u, c->product->strip, cg_op(c, "add", chunk.i, k.i), sums, cg_cmp(c, "eq", k.i, cg_int(0)));
 	cg_close(c, &k);
 	cg_loop s = cg_open(c, "k", whole, nk, cg_int(1), true);
-	call_strip(c, u, p->strip_step, cg_op(c, "add", chunk.i, s.i), sums, cg_cmp(c, "eq", s.i, cg_int(0)));
+	call_strip(c, u, c->product->strip_step, cg_op(c, "add", chunk.i, s.i), sums, cg_cmp(c, "eq", s.i, cg_int(0)));
 	cg_close(c, &s);
 	const unsigned id = ++c->tmp;
 	rt_putf(c->out, "  br i1 %s, label %%added%u, label %%later%u\n", first.s, id, id);
 	cg_label(c, cg_fmt("later%u", id));
-	for (int i = 0; i < cg_strip_rows(c); i++) {
+	for (int i = 0; i < cg_strip_rows(c->how); i++) {
 		const cg_str row = cg_op(c, "mul", u->pitch, cg_int(i));
 		cg_loop j = cg_open(c, "j", cg_int(0), u->columns, cg_int(p->w), false);
 		const cg_str at = cg_op(c, "add", row, j.i), q = cg_elem(c, p->t, u->sums, at),
@@ -548,7 +549,7 @@ static void put_strips(cg *c, const unit *u)
 /* The point sections, row by row, from column lo of the block on. */
 static void put_rows(cg *c, const unit *u, cg_str lo, cg_span span)
 {
-	struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_loop row = cg_open(c, "row", cg_int(0), u->rows, cg_int(1), false);
 	const cg_str i = cg_hide(c, row.i);
 	if (p->x.row >= 0) rt_putf(c->out, "  %%d%d = add i64 %s, %s\n", p->x.row, u->row0.s, i.s);
@@ -558,12 +559,9 @@ static void put_rows(cg *c, const unit *u, cg_str lo, cg_span span)
 	cg_close(c, &row);
 }
 
-/* Columns are read from end to end, and known to have more than so many bytes. */
-static bool asks_panels(const cg *c, int64_t most) { return cg_item_step(c, 1) == c->k->red && cg_columns_exceed(c, most); }
-
 static cg_str put_pack(cg *c, int o, int width)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	rt_text parameters = { 0 };
 	rt_puts(&parameters, "ptr %to, ptr %from, i64 %n, i64 %nk, i64 %si, i64 %sk");
 	cg_put_parameters(c, o, &parameters);
@@ -581,67 +579,78 @@ static cg_str put_pack(cg *c, int o, int width)
 
 static void put_byte_functions(cg *c)
 {
-	struct cg_product *p = c->product;
-	p->pack[0] = put_pack(c, 0, 1);
-	if (p->x.strips) {
-		p->strip = cg_put_byte_strip(c);
-		p->strip_step = cg_put_byte_order(c);
+	struct cg_writer *w = c->product;
+	w->pack[0] = put_pack(c, 0, 1);
+	if (w->p.x.strips) {
+		w->strip = cg_put_byte_strip(c);
+		w->strip_step = cg_put_byte_order(c);
 		return;
 	}
-	p->tile[0] = cg_put_byte_tile(c, p->width, asks_panels(c, RT_THIRD_CACHE / 4));
-	p->edge_tile[0] = cg_put_byte_tile(c, 1, false);
+	w->tile[0] = cg_put_byte_tile(c, w->p.width, w->p.asks_columns);
+	w->edge_tile[0] = cg_put_byte_tile(c, 1, false);
 }
 
-/* Its vectors may be narrower. What writes a tile finds their lanes in p->w. */
+/* Its vectors may be narrower: what writes a tile finds their lanes in cg_product.w. */
 static cg_str put_edge_tile(cg *c, int rows)
 {
-	struct cg_product *p = c->product;
-	const int w = p->w;
+	cg_product *p = &c->product->p;
 	p->w = p->edge_lanes;
 	const cg_str name = cg_put_tile(c, rows, p->edge, CG_EDGE_TILE);
-	p->w = w;
+	p->w = c->how->product->w;
 	return name;
 }
 
 static void put_functions(cg *c)
 {
-	struct cg_product *p = c->product;
+	struct cg_writer *w = c->product;
+	const cg_product *p = &w->p;
 	if (p->bytes) {
 		put_byte_functions(c);
 		return;
 	}
 	if (p->x.strips) {
-		p->strip = cg_put_strip(c, cg_strip_steps(c));
-		p->strip_step = cg_put_strip(c, 1);
+		w->strip = cg_put_strip(c, p->strip_steps);
+		w->strip_step = cg_put_strip(c, 1);
 		return;
 	}
-	if (packs_rows(p)) p->pack[0] = put_pack(c, 0, p->most);
+	if (packs_rows(p)) w->pack[0] = put_pack(c, 0, p->most);
 	if (p->across) {
-		for (int i = 0; i < p->nrows; i++) p->tile[i] = cg_put_across(c, p->rows[i], asks_panels(c, RT_THIRD_CACHE));
+		for (int i = 0; i < p->nrows; i++) w->tile[i] = cg_put_across(c, p->rows[i]);
 		return;
 	}
-	if (!p->unpacked) p->pack[1] = put_pack(c, 1, p->width);
+	if (!p->unpacked) w->pack[1] = put_pack(c, 1, p->width);
 	for (int i = 0; i < p->nrows; i++) {
-		p->tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_PLAIN_TILE);
-		if (p->edge) p->edge_tile[i] = put_edge_tile(c, p->rows[i]);
-		if (p->ordered) p->apart_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_APART_TILE);
-		if (p->copies && !p->one_tile) p->copy_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_COPY_TILE);
+		w->tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_PLAIN_TILE);
+		if (p->edge) w->edge_tile[i] = put_edge_tile(c, p->rows[i]);
+		if (p->ordered) w->apart_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_APART_TILE);
+		if (p->copies && !p->one_tile) w->copy_tile[i] = cg_put_tile(c, p->rows[i], p->vecs, CG_COPY_TILE);
 	}
-	if (p->wide) p->wide_tile = cg_put_tile(c, CG_WIDE_ROWS, CG_WIDE_VECS, CG_WIDE_TILE);
+	if (p->wide) w->wide_tile = cg_put_tile(c, CG_WIDE_ROWS, CG_WIDE_VECS, CG_WIDE_TILE);
 }
 
-void cg_along_product(cg *c, cg_span span)
+static void write_unit(cg *c)
 {
-	struct cg_product *p = c->product;
-	p->pitch = cg_add(c, cg_mul(c, cg_div_up(c, c->block, cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS));
+	struct cg_writer *w = c->product;
+	const cg_product *p = &w->p;
+	w->pitch = cg_add(c, cg_mul(c, cg_div_up(c, c->block, cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS));
 	put_functions(c);
 	const unit u = put_unit(c);
 	if (p->bytes) put_bytes(c, &u);
 	else if (p->x.strips) put_strips(c, &u);
 	else if (p->across) put_across(c, &u);
 	else put_tiles(c, &u);
-	if (p->direct == LO_NOREF) put_rows(c, &u, cg_int(0), span);
+	if (p->direct == LO_NOREF) put_rows(c, &u, cg_int(0), c->how->span);
 	else if (p->partly)
 		put_rows(c, &u, cg_op(c, "sub", u.columns, cg_op(c, "urem", u.columns, cg_int(p->width))),
 		         (cg_span){ p->width > c->lanes, true, true, true });
+}
+
+void cg_along_product(cg *c)
+{
+	struct cg_writer w = { .p = *c->how->product, .memo = rt_calloc((c->k->ins.n + 1) * sizeof *w.memo) };
+	c->product = &w;
+	if (w.memo) write_unit(c);
+	else c->oom = true;
+	rt_free(w.memo);
+	c->product = NULL;
 }

@@ -18,14 +18,7 @@
 #include "codegen_llvm/cg.h"
 
 enum {
-	CG_MOST_TILES = 4, CG_WIDE_ROWS = 4, CG_WIDE_VECS = 6, CG_MOST_VECS = 8, CG_MOST_LANES = 16,
-	CG_PAGE = 4096 /* bytes: addresses a multiple of it apart share a set of the first cache */
-};
-
-struct cg_operand {         /* what its value is computed from, besides lo_tiles.load */
-	rt_vec(uint32_t) other; /* loads */
-	rt_vec(uint32_t) scalar; /* NUM, SIZE */
-	cg_str first[2 * LO_AHEAD_LOADS]; /* of each other load: the address at the first item of the block, r = 0 */
+	CG_WIDE_ROWS = 4, CG_WIDE_VECS = 6, CG_MOST_VECS = 8, CG_MOST_LANES = 16
 };
 
 /* A place in an operand, inside a function: items or steps of r from here on, and what the main load has there. */
@@ -37,81 +30,23 @@ typedef struct cg_at {
 	const cg_str *step;     /* cg_main_step() at k, computed once for many items; NULL: compute it */
 } cg_at;
 
-struct cg_product {
-	lo_tiles x;
-	struct cg_operand operand[2];
+/* What is known while a product is written. */
+struct cg_writer {
+	cg_product p;           /* the recipe's, as the function sees it that is being written: an edge tile has other lanes */
 	struct { cg_str name; uint32_t round; } *memo; /* by instruction: its value in the current round of cg_computed() */
 	uint32_t round;
-	/* What is multiplied at a time: */
-	tj_dtype t;             /* of the sums */
-	int w, vecs, width;     /* lanes of a vector; vectors and columns of a panel */
-	int64_t panel;          /* columns of a stored panel (LO_PANELS, LO_WORDS) */
-	int steps;              /* of r in an element of packed rows and columns; more than 1: words.c, pairs.c */
-	bool across;            /* tiles transpose columns (across.c) */
-	bool pairs;             /* pairs.c */
-	bool ordered;           /* pairs, in strict order */
-	bool bytes;             /* dots.c */
-	int chunk;              /* steps of r that are packed and added at a time */
-	bool one_chunk;         /* r is no longer than a chunk */
-	int most;               /* rows of the largest tile */
-	int rows[CG_MOST_TILES], nrows; /* the numbers of rows for which there is a tile; rising */
-	/* Where sums go: */
+	cg_str first[2][2 * LO_AHEAD_LOADS]; /* of each other load of an operand: the address at the first item of the block, r = 0 */
 	cg_num pitch;           /* of the sums of the block */
-	uint32_t direct;        /* the store that is all that the point sections do: tiles write whole panels there; LO_NOREF: none */
-	bool partly;            /* direct, but blocks have a panel that is not whole */
-	bool late;              /* direct, but only in the last chunk */
-	bool rows_first; /* a tile of rows goes through all panels of packed columns, before the next one does; else a panel through all
-	                    rows */
-	int edge;               /* vectors of panels that are not whole, for which there are tiles of their own; 0: none */
-	int edge_lanes;         /* of these vectors */
-	bool masked;            /* these tiles read and store the columns that there are, with masks; else whole vectors */
-	int rest;               /* not masked: so many columns each such panel has, and these are stored; 0: whole vectors are */
-	int lanes;              /* across: columns of a panel that there are; the others repeat the last one */
-	bool ragged;            /* across: the last panel of a block may lack columns */
-	/* How rows are read: */
-	bool rows_in_place;     /* rows are not packed */
-	bool rows_apart;        /* packed rows lie as rows do, LO_ROW_ROOM elements from one to the next */
-	bool copies_rows; /* rows_apart: the tiles of a block's first panel copy them, for themselves and for those of the other panels;
-	                   * else rows are packed beforehand, unless they are in place */
-	/* How columns are read: */
-	bool in_place;          /* whole panels of columns are read in place where rows are few */
-	bool wide; /* the number of rows is not known: a tile of CG_WIDE_ROWS, for at most so many, reads panels of CG_WIDE_VECS in place;
-	              their sums fit in registers */
-	bool lone;              /* never more than one panel of columns is packed at a time */
-	bool copies;            /* lone: the first tile of a whole panel copies its columns for the others */
-	bool one_tile;          /* copies_rows and copies: one function does it all; else another one copies columns */
-	bool unpacked;          /* columns are never packed */
-	bool columns_computed;  /* tiles read columns that packing has computed */
-	tj_dtype yt;            /* of the columns as tiles and strips read them */
-	/* What is prefetched: */
-	bool asks_sums;         /* tiles prefetch where they store sums */
 	/* Names of the functions that it calls: */
 	cg_str pack[2], tile[CG_MOST_TILES], edge_tile[CG_MOST_TILES], strip,
 		strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
 	cg_str apart_tile[CG_MOST_TILES], copy_tile[CG_MOST_TILES], wide_tile;
 };
-
-/* ---- choose.c ---- */
-/* elements of t so many from each other are a multiple of so many bytes apart, or may be */
-bool cg_lie_apart(int64_t step, tj_dtype t, int64_t bytes);
-bool cg_known_rows(const cg *c);          /* how many rows a block has is known */
-bool cg_columns_exceed(const cg *c, int64_t most); /* the columns are known to have more than so many bytes */
-int cg_few_rows(const cg *c);             /* at most this many rows read columns in place */
-int cg_even_rows(const struct cg_product *p, int64_t n); /* how many rows the tiles of n rows have, or one less */
-void cg_block_rows(const cg *c, int64_t *all, int64_t *last); /* with known rows: those of the last block, and of each other one */
+static inline const cg_product *cg_product_of(const cg *c) { return &c->product->p; }
 
 /* ---- operand.c ---- */
-bool cg_find_operands(cg *c);             /* sets operand and memo; false: out of memory */
-void cg_drop_operands(struct cg_product *p);
-int64_t cg_item_step(const cg *c, int o); /* elements from row to row (o 0), or from column to column (1), of that operand's main load */
-int64_t cg_r_step(const cg *c, int o);    /* elements from r to r */
-tj_dtype cg_item_dtype(const cg *c, int o); /* as that operand lies in memory */
-bool cg_computes(const cg *c, int o);     /* it is not just loaded */
-bool cg_is_grouped(const cg *c, int o);   /* even its main load reads groups of r, or jumps: that is one of the other loads then */
 cg_str cg_main_step(cg *c, int o, cg_str k); /* of such a load: elements from step 0 to step k */
 cg_str cg_main_row(cg *c, int o, cg_str k); /* the address of step k of the first item, in a function that packs */
-bool cg_items_adjacent(const cg *c, int o); /* vectors of items can be loaded: each load has steps of 0 or 1, the main one of 1 */
-bool cg_steps_adjacent(const cg *c, int o); /* vectors of steps of r can be loaded */
 void cg_put_parameters(const cg *c, int o, rt_text *t); /* of a function that computes the operand */
 /* for a function that begins at that item of the block and at that r */
 void cg_put_arguments(cg *c, int o, cg_str item, cg_str k, rt_text *t);
@@ -142,15 +77,12 @@ void cg_turn_groups(cg *c, tj_dtype t, int w, int n, cg_str *v);
 void cg_put_square(cg *c, tj_dtype t, int w, int items, cg_str *v, cg_str p, int width);
 
 /* ---- words.c ---- */
-int cg_word_steps(const cg *c); /* the field `steps` */
 cg_str cg_words(cg *c, cg_str nk);                 /* how many elements nk steps of r are packed into */
 cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool columns); /* bytes, one step after the other, as they lie in words */
 cg_str cg_multiply_words(cg *c, cg_str columns, cg_str rows, cg_str sum);
 void cg_pack_words(cg *c, int o, int width);       /* as cg_pack(), in words */
 
 /* ---- dots.c: products of bytes with few rows ---- */
-int cg_byte_chunk(const cg *c);   /* the field `chunk` */
-int cg_byte_columns(const cg *c); /* the field `width`: of a tile that has all rows */
 void cg_pack_bytes(cg *c);        /* as cg_pack(), of rows, in the layout that the functions below read */
 /* Names of functions. r: a chunk of it. */
 /* sums (row i at %sums + i * %pitch) = or += rows times columns. %step: elements from column to column. ask: it prefetches as many columns
@@ -160,8 +92,6 @@ cg_str cg_put_byte_strip(cg *c);             /* sums of one row = or += r; in an
 cg_str cg_put_byte_order(cg *c);             /* puts these sums in order */
 
 /* ---- pairs.c ---- */
-bool cg_pairs(const cg *c); /* the field `pairs` */
-bool cg_row_words(const cg *c); /* rows are words as they lie in memory, and are read from there */
 cg_str cg_row_word(cg *c, int row);                /* the word of a tile's row that lies in memory, at %xa */
 cg_str cg_multiply_pairs(cg *c, cg_str x, cg_str y, cg_str sum);
 cg_str cg_half_of(cg *c, cg_str words, bool upper); /* one of two bf16 in each word, as f32 */
@@ -187,14 +117,12 @@ typedef enum cg_tile {
 /* sums (row i at %sums + i * %pitch) = or += rows times columns, over nk steps of r. %step: see struct panel */
 cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how);
 /* %row: elements from row to row, of a tile that reads them in place; after those of every tile */
-bool cg_row_is_argument(const struct cg_product *p);
-int cg_strip_rows(const cg *c);
+bool cg_row_is_argument(const cg_product *p);
 cg_str cg_put_strip(cg *c, int steps);         /* sums (row i at %sums + i * %pitch) = or += steps of r */
-int cg_strip_steps(const cg *c);               /* steps of r that a strip adds at a time */
 
 /* ---- across.c ---- */
 /* The name of a function: sums (row i at %sums + i * %pitch) = rows times a panel of columns, over all nk steps of r; those of the first
- * %skip columns are not stored. %step: elements from column to column. ask: it prefetches the next panel. */
-cg_str cg_put_across(cg *c, int rows, bool ask);
+ * %skip columns are not stored. %step: elements from column to column. */
+cg_str cg_put_across(cg *c, int rows);
 
 #endif

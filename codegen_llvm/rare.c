@@ -9,57 +9,70 @@
  * 256 bits 561 instead of 258 (Zen 4). */
 #include "codegen_llvm/cg.h"
 
-static void count_uses(const cg *c, uint32_t *uses)
+static void count_uses(const cg_recipe *h, uint32_t *uses)
 {
-	for (uint32_t i = 0; i < c->k->ins.n; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
+	for (uint32_t i = 0; i < h->k->ins.n; i++) {
+		const lo_ins *in = &h->k->ins.v[i];
 		for (int s = 0; s < in->nsrc; s++) uses[in->src[s]]++;
 		if (in->dyn != LO_NOREF) uses[in->dyn]++;
 	}
 }
 
 /* Goes up from the select: an instruction is rare if all its uses are. uses, inner: by instruction, number of uses and of rare uses. */
-static void mark(cg *c, uint32_t select, uint32_t first, const uint32_t *uses, uint32_t *inner)
+static void mark(cg_recipe *h, uint32_t select, uint32_t first, const uint32_t *uses, uint32_t *inner)
 {
-	const lo_kernel *k = c->k;
+	const lo_kernel *k = h->k;
 	memset(inner, 0, (k->ins.n + 1) * sizeof *inner);
 	inner[k->ins.v[select].src[2]]++;
 	for (uint32_t i = select; i-- > first;) {
 		const lo_ins *in = &k->ins.v[i];
-		if (!inner[i] || inner[i] != uses[i] || c->place[i] != CG_BODY || in->op >= LO_PRIMS) continue;
-		c->rare[i] = select;
+		if (!inner[i] || inner[i] != uses[i] || h->of[i].place != CG_BODY || in->op >= LO_PRIMS) continue;
+		h->of[i].rare = select;
 		for (int s = 0; s < in->nsrc; s++) inner[in->src[s]]++;
 	}
 }
 
-void cg_find_rare(cg *c)
+static bool may_branch(const cg_recipe *h, uint32_t i)
 {
-	const lo_kernel *k = c->k;
-	uint32_t *uses = NULL, *inner = NULL;
-	for (uint32_t s = k->section.n; s-- > 0;)
-		for (uint32_t i = k->section.v[s].first + k->section.v[s].count; i-- > k->section.v[s].first;) {
-			const lo_ins *in = &k->ins.v[i];
-			if (in->op != LO_SELECT || !in->imm || c->place[i] != CG_BODY || !c->varies[i] || c->rare[i]) continue;
-			if (!uses && (uses = rt_calloc((k->ins.n + 1) * sizeof *uses)) != NULL) count_uses(c, uses);
-			if (!inner) inner = rt_calloc((k->ins.n + 1) * sizeof *inner);
-			if (uses && inner) mark(c, i, k->section.v[s].first, uses, inner);
-			else c->oom = true;
-		}
+	const lo_ins *in = &h->k->ins.v[i];
+	return in->op == LO_SELECT && in->imm && h->of[i].place == CG_BODY && h->of[i].varies && !h->of[i].rare;
+}
+
+static bool any_branch(const cg_recipe *h)
+{
+	for (uint32_t i = 0; i < h->k->ins.n; i++)
+		if (may_branch(h, i)) return true;
+	return false;
+}
+
+static void mark_section(cg_recipe *h, const lo_section *s, const uint32_t *uses, uint32_t *inner)
+{
+	if (cg_lanes_of(h, s) == 1) return;
+	for (uint32_t i = s->first + s->count; i-- > s->first;) {
+		if (!may_branch(h, i)) continue;
+		mark(h, i, s->first, uses, inner);
+		h->of[i].branches = h->of[h->k->ins.v[i].src[2]].rare == i;
+	}
+}
+
+void cg_find_rare(cg_recipe *h)
+{
+	if (!any_branch(h)) return;
+	uint32_t *uses = rt_calloc((h->k->ins.n + 1) * sizeof *uses), *inner = rt_calloc((h->k->ins.n + 1) * sizeof *inner);
+	if (uses && inner) {
+		count_uses(h, uses);
+		for (uint32_t s = h->k->section.n; s-- > 0;) mark_section(h, &h->k->section.v[s], uses, inner);
+	} else h->oom = true;
 	rt_free(uses);
 	rt_free(inner);
 }
 
-bool cg_has_rare(const cg *c, uint32_t select)
-{
-	const lo_ins *in = &c->k->ins.v[select];
-	return in->op == LO_SELECT && in->imm && c->lanes > 1 && !c->rare[select] && c->varies[select] && c->rare[in->src[2]] == select;
-}
-
+/* ---- text ---- */
 /* Broadcasts made inside the branch are not defined after it. */
 static void forget_wide(cg *c)
 {
 	for (uint32_t i = 0; i < c->k->ins.n; i++)
-		if (c->place[i] == CG_BODY && !c->val[i].vec) c->val[i].wide_key = 0;
+		if (c->how->of[i].place == CG_BODY && !c->val[i].vec) c->val[i].wide_key = 0;
 }
 
 void cg_rare(cg *c, uint32_t select, void (*put)(cg *c, uint32_t ins))
@@ -75,7 +88,7 @@ void cg_rare(cg *c, uint32_t select, void (*put)(cg *c, uint32_t ins))
 	from = c->block_label;
 	cg_label(c, cg_fmt("rare%u", id));
 	for (uint32_t i = 0; i < select; i++)
-		if (c->rare[i] == select) put(c, i);
+		if (c->how->of[i].rare == select) put(c, i);
 	cg_str seldom = cg_use(c, in->src[2], true), both = cg_tmp(c);
 	rt_putf(c->out, "  %s = select <%d x i1> %s, %s %s, %s %s\n", both.s, n, cond.s, type.s, most.s, type.s, seldom.s);
 	end = c->block_label;

@@ -138,11 +138,11 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 	a->index_dtype = !red.known || red.v <= INT32_MAX ? TJ_I32 : TJ_I64;
 	a->lanes = c->lanes;
 	a->nchunk = cg_lit(1);
-	a->bytes = c->lanes >= LEAST_BYTES && cg_sums_bytes(c, in);
+	a->bytes = c->lanes >= LEAST_BYTES && cg_sums_bytes(c->how, in);
 	if (a->bytes) a->lanes = (c->lanes < c->bits / 8 ? c->lanes : c->bits / 8) / 8;
 	if (!a->ordered) return;
-	if (c->rows) a->lanes = (int)(r < wide ? r : wide);
-	a->chunk = !c->rows ? IR_TREE_COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * IR_TREE_ROWS;
+	if (cg_rows(c->how)) a->lanes = (int)(r < wide ? r : wide);
+	a->chunk = !cg_rows(c->how) ? IR_TREE_COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * IR_TREE_ROWS;
 	cg_num chunk = cg_lit(a->chunk), behind = cg_last_part(c);
 	a->nchunk = cg_div_up(c, part, chunk);
 	a->last = c->s->part ? cg_div_up(c, cg_sub(c, red, behind), chunk) : a->nchunk;
@@ -240,7 +240,7 @@ static void update_arg(cg *c, cg_acc *a, cg_str x)
 		take = simple(c, "or", mask, take, simple(c, "and", mask, nan, sound));
 	}
 	a->now = pick(c, a->dtype, n, take, x, a->now);
-	cg_str at = c->rows ? c->at : c->r;
+	cg_str at = cg_rows(c->how) ? c->at : c->r;
 	if (a->index_dtype == TJ_I32) {
 		cg_str low = cg_tmp(c);
 		rt_putf(c->out, "  %s = trunc i64 %s to i32\n", low.s, at.s);
@@ -257,23 +257,21 @@ static void update_memory(cg *c, cg_acc *a, cg_str x)
 	store(c, a->dtype, c->lanes, combine(c, a, c->lanes, load(c, a->dtype, c->lanes, p), x), p);
 }
 
-/* Adds bytes (bools, as 0 and 1), eight to a lane: PSADBW, the sum of their distances from 0. */
+/* Adds bytes (bools, as 0 and 1), eight to a lane. */
 static void update_bytes(cg *c, cg_acc *a)
 {
 	const int n = 8 * a->lanes;
-	const char *name = n == 64 ? "avx512.psad.bw.512" : n == 32 ? "avx2.psad.bw" : "sse2.psad.bw";
 	const uint32_t src = c->k->ins.v[c->k->ins.v[a->ins].src[0]].src[0];
 	const tj_dtype t = (tj_dtype)c->k->ins.v[src].dtype;
-	const cg_str x = cg_select_mask(c, t, cg_use(c, src, true), cg_literal(t, 0, c->lanes)), to = cg_type(TJ_I64, a->lanes);
+	const cg_str x = cg_select_mask(c, t, cg_use(c, src, true), cg_literal(t, 0, c->lanes));
 	for (int from = 0; from < c->lanes; from += n) {
-		cg_str v = part(c, t, c->lanes, from, n, x), sum = cg_tmp(c);
+		cg_str v = part(c, t, c->lanes, from, n, x);
 		if (t == TJ_BOOL) {
 			const cg_str bytes = cg_tmp(c);
 			rt_putf(c->out, "  %s = zext %s %s to %s\n", bytes.s, cg_type(t, n).s, v.s, cg_type(TJ_U8, n).s);
 			v = bytes;
 		}
-		rt_putf(c->out, "  %s = call %s @llvm.x86.%s(<%d x i8> %s, <%d x i8> zeroinitializer)\n", sum.s, to.s, name, n, v.s, n);
-		a->now = combine(c, a, a->lanes, a->now, sum);
+		a->now = combine(c, a, a->lanes, a->now, cg_x86_sum_bytes(c, n, v));
 	}
 }
 
@@ -285,7 +283,7 @@ void cg_acc_update(cg *c, cg_acc *a)
 		return;
 	}
 	cg_str x = cg_use(c, src, true);
-	if (c->rows) x = cg_select_mask(c, a->dtype, x, identity(a, c->lanes));
+	if (cg_rows(c->how)) x = cg_select_mask(c, a->dtype, x, identity(a, c->lanes));
 	if (a->arg) update_arg(c, a, x);
 	else if (a->memory) update_memory(c, a, x);
 	else
@@ -483,10 +481,10 @@ cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked)
 		return a->now;
 	}
 	cg_str v = a->arg ? a->inow : a->now;
-	if (c->rows) v = a->arg ? halve_arg(c, a) : halve(c, a, v);
+	if (cg_rows(c->how)) v = a->arg ? halve_arg(c, a) : halve(c, a, v);
 	if (a->arg && a->index_dtype == TJ_I32) {
 		cg_str wide = cg_tmp(c);
-		int n = c->rows ? 1 : c->lanes;
+		int n = cg_rows(c->how) ? 1 : c->lanes;
 		rt_putf(c->out, "  %s = sext %s %s to %s\n", wide.s, cg_type(TJ_I32, n).s, v.s, cg_type(TJ_I64, n).s);
 		v = wide;
 	}
@@ -495,9 +493,9 @@ cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked)
 
 static void define(cg *c, const cg_acc *a, cg_str value, cg_str element)
 {
-	if (!a->arg) cg_def(c, a->ins, value, !c->rows);
-	if (a->index != LO_NOREF) cg_def(c, a->index, value, !c->rows);
-	if (a->element != LO_NOREF) cg_def(c, a->element, element, !c->rows);
+	if (!a->arg) cg_def(c, a->ins, value, !cg_rows(c->how));
+	if (a->index != LO_NOREF) cg_def(c, a->index, value, !cg_rows(c->how));
+	if (a->element != LO_NOREF) cg_def(c, a->element, element, !cg_rows(c->how));
 }
 
 void cg_acc_end(cg *c, cg_acc *a, bool chunked)

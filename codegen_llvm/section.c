@@ -36,8 +36,8 @@ static void outer(cg *c, uint32_t i)
 	bool masked = c->masked;
 	if (c->val[i].name.s[0]) return;
 	c->masked = false;
-	c->out = c->place[i] == CG_ENTRY  ? &c->entry
-			 : c->place[i] == CG_UNIT ? &c->unit
+	c->out = c->how->of[i].place == CG_ENTRY  ? &c->entry
+			 : c->how->of[i].place == CG_UNIT ? &c->unit
 			 : c->in_loop             ? &c->pre
 									  : now;
 	instruction(c, i);
@@ -47,15 +47,15 @@ static void outer(cg *c, uint32_t i)
 
 static void either(cg *c, uint32_t i)
 {
-	if (c->place[i] == CG_BODY || c->k->ins.v[i].op == LO_REDUCE) instruction(c, i);
+	if (c->how->of[i].place == CG_BODY || c->k->ins.v[i].op == LO_REDUCE) instruction(c, i);
 	else outer(c, i);
 }
 
 static void straight(cg *c, const lo_section *s)
 {
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
-		if (c->rare[i] && cg_has_rare(c, c->rare[i])) continue;
-		if (cg_has_rare(c, i)) cg_rare(c, i, either);
+		if (c->how->of[i].rare) continue;
+		if (c->how->of[i].branches) cg_rare(c, i, either);
 		else either(c, i);
 	}
 }
@@ -63,7 +63,7 @@ static void straight(cg *c, const lo_section *s)
 /* ---- loops over r ---- */
 static void set_r(cg *c, cg_str r)
 {
-	if (c->rows) c->at = r;
+	if (cg_rows(c->how)) c->at = r;
 	else c->r = r;
 }
 
@@ -195,6 +195,13 @@ static void tail_if(cg *c, const lo_section *s, cg_num main, cg_num n, cg_str co
 	rt_free(v);
 }
 
+static bool streams_in(const cg *c, const lo_section *s)
+{
+	for (uint32_t i = s->first; i < s->first + s->count; i++)
+		if (c->how->of[i].streamed) return true;
+	return false;
+}
+
 /* Writes the loop twice, with streamed and with plain stores, and a branch that chooses one. */
 static void two_loops(cg *c, const lo_section *s, cg_num main, int64_t step)
 {
@@ -232,7 +239,7 @@ static void one_chunk(cg *c, const lo_section *s, const extent *x)
 	if (x->main.known && x->main.v == x->step) {
 		set_r(c, cg_fmt("0"));
 		straight(c, s);
-	} else if ((!x->main.known || x->main.v) && c->rows && !c->acc.n && cg_streams_in(c, s)) two_loops(c, s, x->main, x->step);
+	} else if ((!x->main.known || x->main.v) && cg_rows(c->how) && !c->acc.n && streams_in(c, s)) two_loops(c, s, x->main, x->step);
 	else if (!x->main.known || x->main.v) loop(c, s, cg_fmt("0"), x->main.s, x->step, !x->main.known);
 	if (!x->rest.known) tail_if(c, s, x->main, x->rest, positive(c, x->rest));
 	else if (x->rest.v) tail(c, s, x->main, x->rest);
@@ -362,14 +369,14 @@ static void either_way(cg *c, const lo_section *s, const extent *x)
 static bool unknown_chunks(const cg *c)
 {
 	for (uint32_t i = 0; i < c->acc.n; i++)
-		if (c->acc.v[i].ordered && !c->acc.v[i].nchunk.known) return c->rows && !c->s->part;
+		if (c->acc.v[i].ordered && !c->acc.v[i].nchunk.known) return cg_rows(c->how) && !c->s->part;
 	return false;
 }
 
 static void over_r(cg *c, const lo_section *s)
 {
 	rt_text *text = c->out, inner = { 0 };
-	extent x = { .step = c->rows ? c->lanes : 1, .red = cg_size(c->k->red) };
+	extent x = { .step = cg_rows(c->how) ? c->lanes : 1, .red = cg_size(c->k->red) };
 	x.main = cg_round_down(c, x.red, x.step);
 	x.rest = x.step == 1 ? cg_lit(0) : cg_sub(c, x.red, x.main);
 	c->out = &inner;
@@ -406,9 +413,9 @@ void cg_section(cg *c, const lo_section *s)
 		return;
 	}
 	c->in_loop = s->loop;
-	if (c->rows) {
+	if (cg_rows(c->how)) {
 		c->key = (uint32_t)(s - c->k->section.v) + 1;
-		c->lanes = s->loop ? cg_section_lanes(c, s) : 1;
+		c->lanes = cg_lanes_of(c->how, s);
 	}
 	if (s->loop) over_r(c, s);
 	else straight(c, s);

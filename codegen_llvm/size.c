@@ -3,6 +3,12 @@
  * depends on symbols is computed once per call, in the entry. */
 #include "codegen_llvm/cg.h"
 
+_Static_assert(sizeof(((rt_kargs *)0)->num) == 8, "its fields are loaded as 64-bit pointers");
+void cg_entry_field(cg *c, const char *name, size_t offset)
+{
+	rt_putf(&c->entry, "  %%a%s = getelementptr i8, ptr %%a, i64 %zu\n  %%%s = load ptr, ptr %%a%s, align 8\n", name, offset, name, name);
+}
+
 void cg_entry_sizes(cg *c)
 {
 	if (!c->k->size.n) return;

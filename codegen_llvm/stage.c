@@ -15,13 +15,13 @@
 enum { LEAST = 24, MOST = 6 }; /* LEAST: instructions of a body. MOST: accesses */
 
 /* Lanes that a step of the copies takes. */
-static int width(const cg *c) { return c->bits / 32 < c->lanes ? c->bits / 32 : c->lanes; }
+static int width(const cg_recipe *h) { return h->bits / 32 < h->lanes ? h->bits / 32 : h->lanes; }
 
 /* AVX2 masks elements of four and eight bytes only. */
-static bool can_copy(const cg *c, const lo_ins *in)
+static bool can_copy(const cg_recipe *h, const lo_ins *in)
 {
-	return in->dyn == LO_NOREF && cg_lane_coef(c, in) == 1 && (c->bits == 512 || tj_dtype_size((tj_dtype)in->dtype) >= 4) &&
-	       (in->op == LO_STORE || c->k->buf.v[in->buf].role == LO_IN);
+	return in->dyn == LO_NOREF && cg_lane_coef(h, in, false) == 1 && (h->bits == 512 || tj_dtype_size((tj_dtype)in->dtype) >= 4) &&
+	       (in->op == LO_STORE || h->k->buf.v[in->buf].role == LO_IN);
 }
 
 static bool harmless(const lo_ins *in)
@@ -32,35 +32,35 @@ static bool harmless(const lo_ins *in)
 
 /* The extra pass costs one whole vector. That is cheap if a vector is one register; with several registers, only if the kernel is one line
  * of known length with at least 64 vectors. */
-static bool brief(const cg *c)
+static bool brief(const cg_recipe *h)
 {
-	int64_t line = c->k->dim[0];
-	return c->lanes == width(c) || (c->k->ndim == 1 && !lo_is_sym(line) && line >= 64 * c->lanes);
+	int64_t line = h->k->dim[0];
+	return h->lanes == width(h) || (h->k->ndim == 1 && !lo_is_sym(line) && line >= 64 * h->lanes);
 }
 
-void cg_find_staged(cg *c)
+void cg_find_copies(cg_recipe *h)
 {
 	int work = 0, n = 0;
-	if (c->k->reduces || !brief(c)) return;
-	for (uint32_t i = 0; i < c->k->ins.n; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if (c->place[i] != CG_BODY) continue;
+	if (h->form != CG_ALONG_D || h->k->reduces || !h->span.main || !h->span.tail || !brief(h)) return;
+	for (uint32_t i = 0; i < h->k->ins.n; i++) {
+		const lo_ins *in = &h->k->ins.v[i];
+		if (h->of[i].place != CG_BODY) continue;
 		bool access = in->op == LO_LOAD || in->op == LO_STORE;
-		if (access ? !can_copy(c, in) : !harmless(in)) return;
+		if (access ? !can_copy(h, in) : !harmless(in)) return;
 		*(access ? &n : &work) += 1;
 	}
 	if (n > MOST || work < LEAST) return;
-	for (uint32_t i = 0; i < c->k->ins.n; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		c->staged[i] = c->place[i] == CG_BODY && (in->op == LO_LOAD || in->op == LO_STORE);
+	for (uint32_t i = 0; i < h->k->ins.n; i++) {
+		const lo_ins *in = &h->k->ins.v[i];
+		h->of[i].copied = h->of[i].place == CG_BODY && (in->op == LO_LOAD || in->op == LO_STORE);
 	}
-	c->stages = true;
+	h->copies_tail = true;
 }
 
 static void each_access(cg *c, void (*put)(cg *c, uint32_t i))
 {
 	for (uint32_t i = 0; i < c->k->ins.n; i++)
-		if (c->staged[i]) put(c, i);
+		if (c->how->of[i].copied) put(c, i);
 }
 
 static void phi(cg *c, uint32_t i)
@@ -84,7 +84,7 @@ static void copy(cg *c, uint32_t i)
 	const lo_ins *in = &c->k->ins.v[i];
 	bool out = in->op == LO_STORE;
 	tj_dtype t = (tj_dtype)in->dtype;
-	int n = width(c), size = (int)tj_dtype_size(t);
+	int n = width(c->how), size = (int)tj_dtype_size(t);
 	cg_str one = cg_mem_type(t, 1), type = cg_mem_type(t, n), mangle = cg_mem_mangle(t, n), p = cg_tmp(c), s = cg_tmp(c), x = cg_tmp(c);
 	if (out != c->stage_out) return;
 	rt_putf(c->out, "  %s = getelementptr %s, ptr %%p%u, i64 %s\n", p.s, one.s, i, c->at.s);
@@ -103,21 +103,21 @@ static void copy(cg *c, uint32_t i)
 /* The index passes an empty asm, or LLVM would spend time on optimising the loop counter. */
 static void copy_loop(cg *c, cg_str stop, cg_str hi, bool out, const char *to)
 {
-	const char *s = out ? ".o" : ".i", *type = width(c) <= 16 ? "i32" : "i16";
+	const char *s = out ? ".o" : ".i", *type = width(c->how) <= 16 ? "i32" : "i16";
 	cg_str from = c->block_label;
 	cg_jump(c, cg_fmt("copy%s", s));
 	rt_putf(c->out, "  %%from%s = phi i64 [ %s, %%%s ], [ %%next%s, %%copy%s ]\n", s, stop.s, from.s, s, s);
 	rt_putf(c->out, "  %%at%s = call i64 asm \"\", \"=r,0\"(i64 %%from%s)\n  %%left%s = sub i64 %s, %%at%s\n", s, s, s, hi.s, s);
 	rt_putf(c->out, "  %%left.n%s = trunc i64 %%left%s to %s\n", s, s, type);
-	cg_str all = cg_splat(c, type, cg_fmt("%%left.n%s", s), width(c));
+	cg_str all = cg_splat(c, type, cg_fmt("%%left.n%s", s), width(c->how));
 	c->mask = cg_fmt("%%mask%s", s);
-	rt_putf(c->out, "  %s = icmp slt <%d x %s> ", c->mask.s, width(c), type);
-	cg_iota(c->out, type, 1, width(c));
+	rt_putf(c->out, "  %s = icmp slt <%d x %s> ", c->mask.s, width(c->how), type);
+	cg_iota(c->out, type, 1, width(c->how));
 	rt_putf(c->out, ", %s\n", all.s);
 	c->at = cg_fmt("%%at%s", s);
 	c->stage_out = out;
 	each_access(c, copy);
-	rt_putf(c->out, "  %%next%s = add i64 %%at%s, %d\n  %%more%s = icmp slt i64 %%next%s, %s\n", s, s, width(c), s, s,
+	rt_putf(c->out, "  %%next%s = add i64 %%at%s, %d\n  %%more%s = icmp slt i64 %%next%s, %s\n", s, s, width(c->how), s, s,
 	        out ? "%to" : "%stage.to");
 	rt_putf(c->out, "  br i1 %%more%s, label %%copy%s, label %%%s\n", s, s, to);
 }

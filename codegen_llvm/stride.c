@@ -10,13 +10,6 @@
 
 static int64_t distance(int64_t step) { return step < 0 ? -step : step; }
 
-bool cg_strides_along(const cg *c, tj_dtype t, int64_t step)
-{
-	if (lo_is_sym(step) || !distance(step) || distance(step) > CG_NEAR) return false;
-	if (cg_lanes_in_register(c, t) < distance(step) - 1) return false; /* a vector in the middle would reach beyond the last element */
-	return !c->masked || c->bits == 512 || tj_dtype_size(t) >= 4; /* AVX2 masks elements of four and eight bytes only */
-}
-
 typedef struct run { /* n lanes from `first` on, whose elements are spread over k * n places */
 	int n, k, first;
 	bool back;
@@ -65,7 +58,7 @@ static cg_str put_run(cg *c, cg_str p, tj_dtype t, const run *x)
 
 void cg_load_along(cg *c, cg_str name, tj_dtype t, cg_str p, int64_t step)
 {
-	const int n = cg_lanes_in_register(c, t);
+	const int n = cg_lanes_in_register(c->bits, c->lanes, t);
 	run x = { n, (int)distance(step), 0, step < 0 };
 	cg_str all = cg_fmt("poison"), type = cg_type(t, c->lanes);
 	for (; x.first < c->lanes; x.first += n) {

@@ -15,37 +15,37 @@
 static bool is_access(const lo_ins *in) { return in->op == LO_LOAD || in->op == LO_STORE; }
 
 /* The access may be a field of a structure of *n elements. */
-static bool may_be_field(const cg *c, uint32_t i, int64_t *n)
+static bool may_be_field(const cg_recipe *h, uint32_t i, int64_t *n)
 {
-	const lo_ins *in = &c->k->ins.v[i];
-	if (!is_access(in) || in->dyn != LO_NOREF || c->place[i] != CG_BODY || c->rare[i] || cg_lane_rows(c, in)) return false;
-	if (in->op == LO_LOAD && c->k->buf.v[in->buf].role != LO_IN) return false;
-	if (in->op == LO_STORE && c->k->buf.v[in->buf].role != LO_OUT) return false;
-	*n = c->k->index.v[in->index].coef[c->k->ndim - 1];
-	return !lo_is_sym(*n) && *n >= 2 && *n <= CG_FIELDS && !lo_is_sym(c->k->index.v[in->index].offset);
+	const lo_ins *in = &h->k->ins.v[i];
+	if (!is_access(in) || in->dyn != LO_NOREF || h->of[i].place != CG_BODY || h->of[i].rare || cg_lane_rows(h, in)) return false;
+	if (in->op == LO_LOAD && h->k->buf.v[in->buf].role != LO_IN) return false;
+	if (in->op == LO_STORE && h->k->buf.v[in->buf].role != LO_OUT) return false;
+	*n = h->k->index.v[in->index].coef[h->k->ndim - 1];
+	return !lo_is_sym(*n) && *n >= 2 && *n <= CG_FIELDS && !lo_is_sym(h->k->index.v[in->index].offset);
 }
 
 /* Fields of one structure: they differ in the offset only. */
-static bool alike(const cg *c, uint32_t i, uint32_t k)
+static bool alike(const cg_recipe *h, uint32_t i, uint32_t k)
 {
-	const lo_ins *a = &c->k->ins.v[i], *b = &c->k->ins.v[k];
-	const lo_index *x = &c->k->index.v[a->index], *y = &c->k->index.v[b->index];
+	const lo_ins *a = &h->k->ins.v[i], *b = &h->k->ins.v[k];
+	const lo_index *x = &h->k->index.v[a->index], *y = &h->k->index.v[b->index];
 	return a->op == b->op && a->buf == b->buf && a->dtype == b->dtype && x->rcoef == y->rcoef && !memcmp(x->coef, y->coef, sizeof x->coef);
 }
 
 /* The structure that access i begins, among those behind it in its section. false: there is none. */
-static bool structure_at(const cg *c, uint32_t i, uint32_t end, cg_struct *s)
+static bool structure_at(const cg_recipe *h, uint32_t i, uint32_t end, cg_struct *s)
 {
 	int64_t n, least, at;
-	if (!may_be_field(c, i, &n)) return false;
-	const int64_t own = least = c->k->index.v[c->k->ins.v[i].index].offset;
+	if (!may_be_field(h, i, &n)) return false;
+	const int64_t own = least = h->k->index.v[h->k->ins.v[i].index].offset;
 	for (uint32_t k = i; k < end; k++)
-		if (may_be_field(c, k, &at) && alike(c, i, k) && (at = c->k->index.v[c->k->ins.v[k].index].offset) < least && own - at < n) least = at;
-	*s = (cg_struct){ .n = (int)n, .dtype = c->k->ins.v[i].dtype, .store = c->k->ins.v[i].op == LO_STORE, .first = i, .last = i };
+		if (may_be_field(h, k, &at) && alike(h, i, k) && (at = h->k->index.v[h->k->ins.v[k].index].offset) < least && own - at < n) least = at;
+	*s = (cg_struct){ .n = (int)n, .dtype = h->k->ins.v[i].dtype, .store = h->k->ins.v[i].op == LO_STORE, .first = i, .last = i };
 	for (int f = 0; f < CG_FIELDS; f++) s->field[f] = LO_NOREF;
 	for (uint32_t k = i; k < end; k++) {
-		if (!may_be_field(c, k, &at) || !alike(c, i, k) || c->together[k]) continue;
-		at = c->k->index.v[c->k->ins.v[k].index].offset - least;
+		if (!may_be_field(h, k, &at) || !alike(h, i, k) || h->of[k].field) continue;
+		at = h->k->index.v[h->k->ins.v[k].index].offset - least;
 		if (at < 0 || at >= n || s->field[at] != LO_NOREF) continue;
 		s->field[at] = s->last = k;
 	}
@@ -55,28 +55,22 @@ static bool structure_at(const cg *c, uint32_t i, uint32_t end, cg_struct *s)
 	return true;
 }
 
-void cg_find_structs(cg *c)
+void cg_find_structs(cg_recipe *h)
 {
-	if (c->rows || c->wide || c->lanes == 1) return;
-	for (uint32_t k = 0; k < c->k->section.n; k++) {
-		const lo_section *sec = &c->k->section.v[k];
+	if (h->form != CG_ALONG_D || h->lanes == 1) return;
+	for (uint32_t k = 0; k < h->k->section.n; k++) {
+		const lo_section *sec = &h->k->section.v[k];
 		for (uint32_t i = sec->first; i < sec->first + sec->count; i++) {
 			cg_struct s;
-			if (c->together[i] || !structure_at(c, i, sec->first + sec->count, &s)) continue;
-			if (!rt_push(&c->structs, s)) { c->oom = true; return; }
+			if (h->of[i].field || !structure_at(h, i, sec->first + sec->count, &s)) continue;
+			if (!rt_push(&h->structs, s)) { h->oom = true; return; }
 			for (int f = 0; f < s.n; f++)
-				if (s.field[f] != LO_NOREF) c->together[s.field[f]] = c->structs.n;
+				if (s.field[f] != LO_NOREF) h->of[s.field[f]].field = h->structs.n;
 		}
 	}
 }
 
-/* AVX2 masks elements of four and eight bytes only. */
-cg_struct *cg_struct_of(cg *c, uint32_t i)
-{
-	if (!c->together[i] || c->lanes == 1) return NULL;
-	cg_struct *s = &c->structs.v[c->together[i] - 1];
-	return c->masked && c->bits < 512 && tj_dtype_size(s->dtype) < 4 ? NULL : s;
-}
+const cg_struct *cg_struct_of(const cg *c, uint32_t i) { return &c->how->structs.v[c->how->of[i].field - 1]; }
 
 /* ---- shuffles of vectors of L lanes ---- */
 typedef struct shape { tj_dtype t; int lanes; } shape; /* of a vector */
@@ -200,13 +194,13 @@ static cg_str begin(cg *c, const cg_struct *s, uint32_t i, cg_str at)
 	return cg_elem(c, in_memory(s->dtype), at, cg_int(-field_of(s, i)));
 }
 
-static void load_all(cg *c, cg_struct *s, cg_str base)
+static void load_all(cg *c, const cg_struct *s, cg_str *part, cg_str base)
 {
 	const tj_dtype t = in_memory(s->dtype);
-	const shape v = { t, cg_lanes_in_register(c, t) };
+	const shape v = { t, cg_lanes_in_register(c->bits, c->lanes, t) };
 	const cg_str type = cg_type(t, c->lanes);
 	cg_str x[CG_FIELDS];
-	for (int f = 0; f < s->n; f++) s->part[f] = cg_fmt("poison");
+	for (int f = 0; f < s->n; f++) part[f] = cg_fmt("poison");
 	for (int first = 0; first < c->lanes; first += v.lanes) {
 		for (int k = 0; k < s->n; k++) {
 			const cg_str p = cg_elem(c, t, base, cg_int(first * s->n + k * v.lanes));
@@ -215,36 +209,35 @@ static void load_all(cg *c, cg_struct *s, cg_str base)
 		take_apart(c, v, s, x);
 		for (int f = 0; f < s->n; f++) {
 			if (s->field[f] == LO_NOREF) continue;
-			if (v.lanes == c->lanes) { s->part[f] = x[f]; continue; }
+			if (v.lanes == c->lanes) { part[f] = x[f]; continue; }
 			const cg_str all = cg_tmp(c);
 			rt_putf(c->out, "  %s = call %s @llvm.vector.insert.%s.%s(%s %s, %s %s, i64 %d)\n", all.s, type.s, cg_mangle(t, c->lanes).s,
-			        cg_mangle(t, v.lanes).s, type.s, s->part[f].s, cg_type(t, v.lanes).s, x[f].s, first);
-			s->part[f] = all;
+			        cg_mangle(t, v.lanes).s, type.s, part[f].s, cg_type(t, v.lanes).s, x[f].s, first);
+			part[f] = all;
 		}
 	}
 }
 
-cg_str cg_load_field(cg *c, cg_struct *s, uint32_t i, cg_str at)
+cg_str cg_load_field(cg *c, uint32_t i, cg_str at)
 {
-	if (cg_touches(s, i)) load_all(c, s, begin(c, s, i, at));
-	return s->part[field_of(s, i)];
+	const cg_struct *s = cg_struct_of(c, i);
+	cg_str *part = c->part[c->how->of[i].field - 1];
+	if (cg_touches(s, i)) load_all(c, s, part, begin(c, s, i, at));
+	return part[field_of(s, i)];
 }
 
-void cg_store_field(cg *c, cg_struct *s, uint32_t i, cg_str at, cg_str value)
+static void store_all(cg *c, const cg_struct *s, const cg_str *part, cg_str base)
 {
 	const tj_dtype t = in_memory(s->dtype);
-	const shape v = { t, cg_lanes_in_register(c, t) };
+	const shape v = { t, cg_lanes_in_register(c->bits, c->lanes, t) };
 	cg_str x[CG_FIELDS];
-	s->part[field_of(s, i)] = value;
-	if (!cg_touches(s, i)) return;
-	const cg_str base = begin(c, s, i, at);
 	for (int first = 0; first < c->lanes; first += v.lanes) {
 		for (int f = 0; f < s->n; f++) {
-			x[f] = s->part[f];
+			x[f] = part[f];
 			if (v.lanes == c->lanes) continue;
 			x[f] = cg_tmp(c);
 			rt_putf(c->out, "  %s = call %s @llvm.vector.extract.%s.%s(%s %s, i64 %d)\n", x[f].s, cg_type(t, v.lanes).s,
-			        cg_mangle(t, v.lanes).s, cg_mangle(t, c->lanes).s, cg_type(t, c->lanes).s, s->part[f].s, first);
+			        cg_mangle(t, v.lanes).s, cg_mangle(t, c->lanes).s, cg_type(t, c->lanes).s, part[f].s, first);
 		}
 		put_together(c, v, s, x);
 		for (int k = 0; k < s->n; k++) {
@@ -253,4 +246,12 @@ void cg_store_field(cg *c, cg_struct *s, uint32_t i, cg_str at, cg_str value)
 			else cg_write(c, t, v.lanes, x[k], p);
 		}
 	}
+}
+
+void cg_store_field(cg *c, uint32_t i, cg_str at, cg_str value)
+{
+	const cg_struct *s = cg_struct_of(c, i);
+	cg_str *part = c->part[c->how->of[i].field - 1];
+	part[field_of(s, i)] = value;
+	if (cg_touches(s, i)) store_all(c, s, part, begin(c, s, i, at));
 }

@@ -3,9 +3,7 @@
 #include "codegen_llvm/product.h"
 
 enum {
-	STEPS = 16,
-	FEW_STEPS = 8,                /* strips: steps of r that are added at a time; FEW where their rows share a set of the first cache */
-	NUMBERS = 24,                 /* strips: of several rows, most that are in registers */
+	MOST_STEPS = 16,              /* strips: of r */
 	AHEAD = 256,                  /* strips: elements; distance of prefetches */
 	MOST_ROWS = 2 * LO_TILE_ROWS, /* of a tile of one vector of columns */
 	NEAR = 48,
@@ -14,28 +12,16 @@ enum {
 		3 /* tiles: steps of r; distance of prefetches. Wider tiles read long pieces, which a processor fetches ahead by itself */
 };
 
-/* a block has all rows; how many may be a symbol in the schedule */
-int cg_strip_rows(const cg *c) { return c->product->x.row < 0 ? 1 : (int)c->k->dim[c->product->x.row]; }
-
-/* Steps of r in a strip: as many as registers allow, unless rows of B are a multiple of a page apart, or may be. */
-int cg_strip_steps(const cg *c)
-{
-	const int most = c->bits < 512 || cg_lie_apart(cg_r_step(c, 1), cg_item_dtype(c, 1), CG_PAGE) ? FEW_STEPS : STEPS, rows = cg_strip_rows(c);
-	int steps = rows == 1 ? most : most / 2;
-	while (rows > 1 && steps * rows > (c->bits == 512 ? NUMBERS : NUMBERS / 3)) steps /= 2;
-	return steps;
-}
-
 static bool from_memory(const cg *c)
 {
-	const int64_t row = cg_r_step(c, 1);
-	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(cg_item_dtype(c, 1)) > RT_THIRD_CACHE;
+	const int64_t row = cg_r_step(c->how, 1);
+	return !lo_is_sym(row) && !lo_is_sym(c->k->red) && row * c->k->red * (int64_t)tj_dtype_size(cg_item_dtype(c->how, 1)) > RT_THIRD_CACHE;
 }
 
 /* The address of column number `column` of a tile, at the current r. */
 static cg_str column_at(cg *c, int column)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	if (!p->x.panels) return cg_elem(c, p->yt, cg_fmt("%%ya"), cg_int(column));
 	cg_str panel = column < p->panel ? cg_fmt("%%ya")
 	                                 : cg_elem(c, p->yt, cg_fmt("%%ya"), cg_op(c, "mul", cg_fmt("%%step"), cg_int(column / p->panel)));
@@ -44,17 +30,17 @@ static cg_str column_at(cg *c, int column)
 
 static cg_str multiply(cg *c, cg_str x, cg_str y, cg_str sum)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	if (p->pairs) return cg_multiply_pairs(c, x, y, sum);
 	return p->steps > 1 ? cg_multiply_words(c, y, x, sum) : cg_multiply_add(c, p->t, p->w, x, y, sum);
 }
 
-bool cg_row_is_argument(const struct cg_product *p) { return p->rows_in_place && !p->pairs; }
+bool cg_row_is_argument(const cg_product *p) { return p->rows_in_place && !p->pairs; }
 
 /* The addresses of rows at this step of r. */
 static void put_row_addresses(cg *c, int rows, const cg_str *stride, cg_str *x)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_str base = cg_fmt("%%xa");
 	if (cg_row_is_argument(p)) rt_putf(c->out, "  %s = call ptr asm sideeffect \"\", \"=r,0\"(ptr %%xa)\n", (base = cg_tmp(c)).s);
 	for (int i = 0; i < rows; i++) {
@@ -71,7 +57,7 @@ static void put_row_addresses(cg *c, int rows, const cg_str *stride, cg_str *x)
  * changes none of them: a choice for each vector would take LLVM several times as long. */
 static void open_sums(cg *c, int vecs)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	if (p->one_chunk) return;
 	rt_putf(c->out, "  %%none = alloca [%d x %s], align %d\n", vecs * p->w, cg_type(p->t, 1).s, RT_LINE);
 	for (int v = 0; v < vecs; v++)
@@ -84,7 +70,7 @@ static void open_sums(cg *c, int vecs)
 /* Stores the first n lanes, in pieces of 1, 2, 4 and so on. */
 static void write_first(cg *c, int n, cg_str v, cg_str to)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	for (int done = 0, size = p->w; done < n; size /= 2) {
 		if (size > n - done) continue;
 		const cg_str part = cg_tmp(c), type = cg_type(p->t, p->w);
@@ -102,7 +88,7 @@ static void write_first(cg *c, int n, cg_str v, cg_str to)
 /* The sums %e0 .. of the chunk. mask: the columns that there are, by vector; NULL: all, or `columns` of them. */
 static void put_sums(cg *c, int rows, int vecs, const cg_str *mask, int columns)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	for (int i = 0; i < rows; i++)
 		for (int v = 0; v < vecs; v++) {
 			const cg_str column = cg_int((int64_t)v * p->w);
@@ -130,7 +116,7 @@ typedef struct tile {
 /* copies_rows: the vector of row r, from step k on, goes to its place among the packed rows. */
 static void copy_vector(cg *c, cg_str r, cg_str k)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_str from = cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%from"), cg_op(c, "mul", r, cg_fmt("%%row"))), k);
 	cg_write(c, p->t, p->w, cg_read(c, p->t, p->w, from),
 	         cg_elem(c, p->t, cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", r, cg_int(LO_ROW_ROOM))), k));
@@ -157,7 +143,7 @@ static void copy_first(cg *c, int rows)
  * rows are prefetched. So rows that come from memory are waited for while the tile multiplies. */
 static void copy_next(cg *c, int rows)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	begin_copy(c, "%from", "next");
 	const cg_str within = cg_op(c, "and", cg_fmt("%%k"), cg_int(p->w - 1)), here = cg_op(c, "sub", cg_fmt("%%k"), within);
 	const cg_str next = cg_least(c, cg_op(c, "add", here, cg_int(p->w)), cg_op(c, "sub", cg_fmt("%%nk"), cg_int(p->w)));
@@ -174,21 +160,21 @@ static void copy_next(cg *c, int rows)
 }
 
 /* Columns that are not packed, two steps at a time. */
-static bool reads_pairs(const struct cg_product *p) { return p->pairs && p->lone && !p->x.panels; }
+static bool reads_pairs(const cg_product *p) { return p->pairs && p->lone && !p->x.panels; }
 
-static bool has_masks(const struct cg_product *p, cg_tile how) { return how == CG_EDGE_TILE && p->masked; }
+static bool has_masks(const cg_product *p, cg_tile how) { return how == CG_EDGE_TILE && p->masked; }
 
-static bool may_copy(const struct cg_product *p, cg_tile how) { return how == CG_COPY_TILE || p->one_tile; }
+static bool may_copy(const cg_product *p, cg_tile how) { return how == CG_COPY_TILE || p->one_tile; }
 
 /* Columns that are packed, or that the first tile has copied. */
-static bool reads_copy(const struct cg_product *p, cg_tile how)
+static bool reads_copy(const cg_product *p, cg_tile how)
 {
 	return how == CG_PLAIN_TILE && (p->copies ? !p->one_tile : !p->in_place);
 }
 
 static void copy_columns(cg *c, const tile *t)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	if (p->one_tile) begin_copy(c, "%copy", "columns");
 	const cg_str to = cg_elem(c, p->t, cg_fmt("%%copy"), cg_op(c, "mul", cg_fmt("%%k"), cg_int((int64_t)t->vecs * p->w)));
 	for (int v = 0; v < t->vecs; v++) cg_write(c, p->t, p->w, t->y[v], cg_elem(c, p->t, to, cg_int((int64_t)v * p->w)));
@@ -197,7 +183,7 @@ static void copy_columns(cg *c, const tile *t)
 
 static void put_columns(cg *c, tile *t)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const bool some = has_masks(p, t->how) && p->unpacked && !p->x.panels; /* else they are packed, with what is absent */
 	if (reads_pairs(p)) cg_pair_columns(c, t->vecs, column_at, t->y);
 	else
@@ -216,7 +202,7 @@ static void put_columns(cg *c, tile *t)
 
 static void put_multiplies(cg *c, tile *t, const cg_str *stride)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	cg_str x[MOST_ROWS];
 	put_row_addresses(c, t->rows, stride, x);
 	for (int i = 0; i < t->rows; i++) {
@@ -237,7 +223,7 @@ static void put_multiplies(cg *c, tile *t, const cg_str *stride)
  * the next tile. */
 static void ask_sums(cg *c, int rows, int vecs)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const int size = (int)tj_dtype_size(p->t);
 	int steps = 0; /* for a row: 1 << steps */
 	while (rows << (steps + 1) <= p->chunk / p->steps) steps++;
@@ -249,7 +235,7 @@ static void ask_sums(cg *c, int rows, int vecs)
 /* From what the sums of each row begin. */
 static void put_begin(cg *c, int rows, cg_str words, cg_str *from)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	for (int i = 0; i < rows; i++) from[i] = cg_fmt("zeroinitializer");
 	if (p->steps != 4) return; /* else words.c */
 	const cg_str behind = cg_elem(c, p->t, cg_fmt("%%x"), cg_op(c, "mul", words, cg_int(p->rows_apart ? 1 : p->most)));
@@ -261,10 +247,10 @@ static void put_begin(cg *c, int rows, cg_str words, cg_str *from)
 /* The loop over words of r, and the sums %e0 .. that it leaves. to_next: elements from word to word of the columns. */
 static void put_steps(cg *c, tile *t, cg_str words, cg_str to_next, const cg_str *stride, const cg_str *from)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const int n = t->rows * t->vecs;
 	const cg_str type = cg_type(p->t, p->w), one = cg_type(p->t, 1);
-	const int64_t step = p->rows_in_place ? cg_r_step(c, 0) : p->rows_apart ? 1 : p->most; /* a literal; of words, if rows are */
+	const int64_t step = p->rows_in_place ? cg_r_step(c->how, 0) : p->rows_apart ? 1 : p->most; /* a literal; of words, if rows are */
 	rt_text body = { 0 }, *text = c->out;
 	if (p->copies_rows) copy_first(c, t->rows);
 	const cg_str before = c->block_label;
@@ -298,7 +284,7 @@ static void put_steps(cg *c, tile *t, cg_str words, cg_str to_next, const cg_str
 
 cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	tile t = { .rows = rows, .vecs = vecs, .how = how };
 	cg_str from[MOST_ROWS], stride[CG_STRIDES];
 	rt_text parameters = { 0 };
@@ -332,7 +318,7 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how)
 /* Lanes first, first + apart .. of two vectors. */
 static cg_str lanes_of(cg *c, cg_str a, cg_str b, int first, int apart)
 {
-	const int n = c->product->w;
+	const int n = cg_product_of(c)->w;
 	const cg_str r = cg_tmp(c), type = cg_type(TJ_F32, n);
 	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> <", r.s, type.s, a.s, type.s, b.s, n);
 	for (int i = 0; i < n; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", apart == 2 ? first + 2 * i : first + i / 2 + i % 2 * n);
@@ -344,7 +330,7 @@ static cg_str lanes_of(cg *c, cg_str a, cg_str b, int first, int apart)
  * them, which takes fewer instructions than to widen each half of a register. Prefetches do not pay here. */
 static void strip_pair(cg *c, int steps, const cg_str *x, const cg_str *row, cg_str j)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_str type = cg_type(p->t, p->w), to[2] = { cg_elem(c, p->t, cg_fmt("%%sums"), j),
 		                                           cg_elem(c, p->t, cg_fmt("%%sums"), cg_op(c, "add", j, cg_int(p->w))) };
 	cg_str old[2], sum[2];
@@ -361,10 +347,10 @@ static void strip_pair(cg *c, int steps, const cg_str *x, const cg_str *row, cg_
 /* The vectors of sums from j on, plus `steps` steps of r. mask: the columns that there are; NULL: all. */
 static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, cg_str j, const cg_str *mask)
 {
-	const int rows = cg_strip_rows(c);
+	const int rows = cg_strip_rows(c->how);
 	cg_str to[LO_TILE_ROWS], sums[LO_TILE_ROWS];
-	const struct cg_product *p = c->product;
-	const tj_dtype yt = cg_item_dtype(c, 1);
+	const cg_product *p = cg_product_of(c);
+	const tj_dtype yt = cg_item_dtype(c->how, 1);
 	cg_str next = mask ? j
 	                   : cg_choose(c, cg_cmp(c, "slt", cg_op(c, "add", j, cg_int(AHEAD)), cg_fmt("%%n")), "i64", cg_int(AHEAD),
 	                               cg_op(c, "add", cg_op(c, "sub", cg_op(c, "mul", cg_fmt("%%sy"), cg_int(steps)), cg_fmt("%%n")),
@@ -384,10 +370,10 @@ static void strip_vector(cg *c, int steps, const cg_str *x, const cg_str *row, c
 
 cg_str cg_put_strip(cg *c, int steps)
 {
-	const struct cg_product *p = c->product;
-	const tj_dtype from = cg_item_dtype(c, 0);
-	const int rows = cg_strip_rows(c);
-	cg_str x[STEPS * LO_TILE_ROWS], row[STEPS], some;
+	const cg_product *p = cg_product_of(c);
+	const tj_dtype from = cg_item_dtype(c->how, 0);
+	const int rows = cg_strip_rows(c->how);
+	cg_str x[MOST_STEPS * LO_TILE_ROWS], row[MOST_STEPS], some;
 	rt_text parameters = { 0 };
 	rt_puts(&parameters, "ptr %x, i64 %sx, ptr %y, i64 %sy, ptr %sums, i64 %n, i1 %first, i64 %pitch, i64 %row");
 	for (int o = 0; o < 2; o++) cg_put_parameters(c, o, &parameters);
@@ -401,7 +387,7 @@ cg_str cg_put_strip(cg *c, int steps)
 				           .loaded = cg_read(c, from, 1, cg_elem(c, from, cg_fmt("%%x"), place)) };
 			x[s * rows + i] = cg_splat(c, cg_type(p->t, 1).s, cg_computed(c, 0, &at), p->w);
 		}
-		row[s] = cg_elem(c, cg_item_dtype(c, 1), cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%sy"), cg_int(s)));
+		row[s] = cg_elem(c, cg_item_dtype(c->how, 1), cg_fmt("%%y"), cg_op(c, "mul", cg_fmt("%%sy"), cg_int(s)));
 	}
 	some = cg_tmp(c);
 	cg_str whole = cg_op(c, "and", cg_fmt("%%n"), cg_int(-p->w)), left = cg_op(c, "sub", cg_fmt("%%n"), whole);

@@ -12,45 +12,42 @@
  * Without tiles the transposed sum of 2048 x 2048 takes 12.2 ms instead of 1.0, with 256 bits 11.9 instead of 1.2 (Zen 4). */
 #include "codegen_llvm/cg.h"
 
-enum {
-	FAR = 8,      /* least distance between lanes, in elements, at which a tile pays */
-	MAX_TILES = 2 /* a tile takes 32 or 64 KiB of stack */
-};
+enum { FAR = 8 }; /* least distance between lanes, in elements, at which a tile pays */
 
-static bool tiled_by(const cg *c, const lo_ins *in, int dim)
+static bool tiled_by(const cg_recipe *h, const lo_ins *in, int dim)
 {
-	const lo_index *x = &c->k->index.v[in->index];
-	int64_t step = lo_size(c->k, x->coef[c->k->ndim - 1]);
+	const lo_index *x = &h->k->index.v[in->index];
+	int64_t step = lo_size(h->k, x->coef[h->k->ndim - 1]);
 	size_t size = tj_dtype_size((tj_dtype)in->dtype);
-	return in->op == LO_LOAD && in->dyn == LO_NOREF && c->k->buf.v[in->buf].role == LO_IN &&
+	return in->op == LO_LOAD && in->dyn == LO_NOREF && h->k->buf.v[in->buf].role == LO_IN &&
 		   (size == 4 || size == 8) && x->coef[dim] == 1 && (step >= FAR || step <= -FAR);
 }
 
-static int count(const cg *c, int dim)
+static int count(const cg_recipe *h, int dim)
 {
 	int n = 0;
-	for (uint32_t i = 0; i < c->k->ins.n; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if (in->op == LO_LOAD && tiled_by(c, in, dim)) n++;
+	for (uint32_t i = 0; i < h->k->ins.n; i++) {
+		const lo_ins *in = &h->k->ins.v[i];
+		if (in->op == LO_LOAD && tiled_by(h, in, dim)) n++;
 	}
 	return n;
 }
 
-bool cg_tiles(cg *c)
+void cg_find_tiles(cg_recipe *h)
 {
-	const lo_kernel *k = c->k;
+	const lo_kernel *k = h->k;
 	int most = 0, number = 0;
-	if (k->reduces || c->lanes < c->bits / 32 || lo_size(k, k->dim[k->ndim - 1]) < FAR) return false;
+	if (h->form != CG_ALONG_D || k->reduces || h->lanes < h->bits / 32 || lo_size(k, k->dim[k->ndim - 1]) < FAR) return;
 	for (int d = 0; d < k->ndim - 1; d++) {
-		int n = lo_size(k, k->dim[d]) >= FAR ? count(c, d) : 0;
+		int n = lo_size(k, k->dim[d]) >= FAR ? count(h, d) : 0;
 		if (n <= most) continue;
 		most = n;
-		c->tile_dim = d;
+		h->tile_dim = d;
 	}
 	for (uint32_t i = 0; most && i < k->ins.n; i++)
-		if (k->ins.v[i].op == LO_LOAD && number < MAX_TILES && tiled_by(c, &k->ins.v[i], c->tile_dim))
-			c->tile[i] = (uint8_t)++number;
-	return number > 0;
+		if (k->ins.v[i].op == LO_LOAD && number < CG_MOST_TILED && tiled_by(h, &k->ins.v[i], h->tile_dim))
+			h->of[i].tile = (uint8_t)++number;
+	if (number) h->form = CG_TILES;
 }
 
 /* ---- filling a tile ---- */
@@ -147,7 +144,7 @@ static void fill(cg *c, uint32_t i)
 	cg_num last = cg_size(c->k->dim[c->k->ndim - 1]), block = c->block;
 	bool whole = last.known && block.known && last.v % n == 0 && (block.v % n == 0 || block.v >= last.v);
 	cg_str column = cg_fmt("%%c%u", id), rows = cg_fmt("%%k%u", id), from = c->block_label;
-	rt_putf(&c->entry, "  %%tile%d = alloca [%d x %s], align 64\n", c->tile[i], c->s->target->tile_rows * CG_TILE_COLS,
+	rt_putf(&c->entry, "  %%tile%d = alloca [%d x %s], align 64\n", c->how->of[i].tile, c->s->target->tile_rows * CG_TILE_COLS,
 			cg_type(t, 1).s);
 	cg_label(c, (rt_putf(c->out, "  br label %%fill%u\n", id), cg_fmt("fill%u", id)));
 	rt_putf(c->out,
@@ -156,7 +153,7 @@ static void fill(cg *c, uint32_t i)
 	cg_label(c, (rt_putf(c->out, "  br label %%block%u\n", id), cg_fmt("block%u", id)));
 	rt_putf(c->out, "  %s = phi i64 [ %%from%u, %%fill%u ], [ %s.n, %%block%u ]\n", rows.s, id, id, rows.s,
 			id);
-	fill_block(c, in, c->tile[i], n, cg_fmt("%%base%u", i), rows, column, whole);
+	fill_block(c, in, c->how->of[i].tile, n, cg_fmt("%%base%u", i), rows, column, whole);
 	rt_putf(c->out, "  %s.n = add i64 %s, %d\n  %s.m = icmp slt i64 %s.n, %%row1\n", rows.s, rows.s, n,
 			rows.s, rows.s);
 	rt_putf(c->out, "  br i1 %s.m, label %%block%u, label %%filled%u\n", rows.s, id, id);
@@ -175,7 +172,7 @@ static void put_base(cg *c, uint32_t i)
 	cg_str at = cg_tmp(c);
 	rt_putf(c->out, "  %s = add i64 %%row.group, %s\n", at.s, cg_int(x->offset).s);
 	for (int d = 0; d < c->k->ndim - 1; d++) {
-		if (d == c->tile_dim || !x->coef[d]) continue;
+		if (d == c->how->tile_dim || !x->coef[d]) continue;
 		cg_str term = cg_tmp(c), sum = cg_tmp(c);
 		rt_putf(c->out, "  %s = mul i64 %%d%d, %s\n  %s = add i64 %s, %s\n", term.s, d, cg_int(x->coef[d]).s, sum.s, at.s,
 		        term.s);
@@ -189,7 +186,7 @@ static void put_base(cg *c, uint32_t i)
 /* From a unit's number to its group, and to the rows of the group that are in begin..end. q: index over the dimensions inside the rows'. */
 static void put_group(cg *c, cg_num inside)
 {
-	cg_str rows = cg_int(c->k->dim[c->tile_dim]), in = inside.s, less = cg_sub(c, inside, cg_lit(1)).s;
+	cg_str rows = cg_int(c->k->dim[c->how->tile_dim]), in = inside.s, less = cg_sub(c, inside, cg_lit(1)).s;
 	rt_putf(c->out, "  %%line = udiv i64 %%u, %s\n  %%outer = udiv i64 %%line, %s\n  %%row = urem i64 %%line, %s\n", in.s, rows.s, rows.s);
 	rt_putf(c->out, "  %%row.group = and i64 %%row, %d\n  %%row.over = and i64 %%row, %d\n", -c->s->target->tile_rows,
 			c->s->target->tile_rows - 1);
@@ -216,14 +213,14 @@ static void put_rows(cg *c, cg_num inside)
 static void put_strip(cg *c, cg_num blocks)
 {
 	cg_str last = cg_int(c->k->dim[c->k->ndim - 1]), block = c->block.s;
-	cg_put_dims(c, c->out, 0, c->tile_dim, cg_fmt("%%outer"));
+	cg_put_dims(c, c->out, 0, c->how->tile_dim, cg_fmt("%%outer"));
 	rt_putf(c->out, "  %%part = urem i64 %%q, %s\n  %%above = udiv i64 %%q, %s\n", blocks.s.s, blocks.s.s);
-	cg_put_dims(c, c->out, c->tile_dim + 1, c->k->ndim - 1, cg_fmt("%%above"));
+	cg_put_dims(c, c->out, c->how->tile_dim + 1, c->k->ndim - 1, cg_fmt("%%above"));
 	rt_putf(c->out, "  %%lo = mul i64 %%part, %s\n  %%reach = add i64 %%lo, %s\n  %%inside = icmp slt i64 %%reach, %s\n", block.s, block.s,
 	        last.s);
 	rt_putf(c->out, "  %%hi = select i1 %%inside, i64 %%reach, i64 %s\n", last.s);
 	for (uint32_t i = 0; i < c->k->ins.n; i++)
-		if (c->tile[i]) put_base(c, i);
+		if (c->how->of[i].tile) put_base(c, i);
 	rt_puts(c->out, "  br label %tile\ntile:\n  %first = phi i64 [ %lo, %strip ], [ %first.next, %tiled ]\n");
 	rt_putf(c->out,
 			"  %%first.next = add i64 %%first, %d\n  %%whole.tile = icmp slt i64 %%first.next, %%hi\n",
@@ -240,7 +237,7 @@ static void put_row(cg *c)
 			"  br label %%line.\nline.:\n  %%row.at = phi i64 [ %%row0, %%%s ], [ %%row.next, %%lined ]\n",
 			c->block_label.s);
 	rt_putf(c->out, "  %%d%d = add i64 %%row.group, %%row.at\n  %%row.tile = mul i64 %%row.at, %d\n",
-			c->tile_dim, CG_TILE_COLS);
+			c->how->tile_dim, CG_TILE_COLS);
 	c->block_label = cg_fmt("line.");
 	c->tile_row = cg_fmt("%%row.tile");
 	c->tile_lo = cg_fmt("%%first");
@@ -258,27 +255,18 @@ static void end_loops(cg *c, cg_num inside)
 	c->block_label = cg_fmt("rows.done");
 }
 
-static cg_span span_of(const cg *c, cg_num last)
-{
-	int64_t n = c->lanes, block = c->block.v;
-	if (!last.known || !c->block.known) return (cg_span){ true, true, true, true };
-	cg_span s = { .main = last.v >= n && block >= n, .tail = last.v % n || (block < last.v && block % n), .guard_main = true };
-	s.guard_tail = s.main;
-	return s;
-}
-
 void cg_along_tiles(cg *c)
 {
 	const lo_kernel *k = c->k;
 	cg_num last = cg_size(k->dim[k->ndim - 1]), blocks = cg_div_up(c, last, c->block), inside = blocks;
-	for (int d = c->tile_dim + 1; d < k->ndim - 1; d++) inside = cg_mul(c, inside, cg_size(k->dim[d]));
+	for (int d = c->how->tile_dim + 1; d < k->ndim - 1; d++) inside = cg_mul(c, inside, cg_size(k->dim[d]));
 	c->next_unit = "%e, 0";
 	put_group(c, inside);
 	put_rows(c, inside);
 	put_strip(c, blocks);
 	for (uint32_t i = 0; i < k->ins.n; i++)
-		if (c->tile[i]) fill(c, i);
+		if (c->how->of[i].tile) fill(c, i);
 	put_row(c);
-	cg_row(c, cg_fmt("%%first"), cg_fmt("%%columns"), span_of(c, last));
+	cg_row(c, cg_fmt("%%first"), cg_fmt("%%columns"), c->how->span);
 	end_loops(c, inside);
 }

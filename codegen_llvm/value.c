@@ -145,5 +145,5 @@ cg_str cg_use(cg *c, uint32_t ins, bool vec)
 
 void cg_def(cg *c, uint32_t ins, cg_str name, bool vec)
 {
-	c->val[ins] = (cg_val){ .name = name, .vec = vec && c->lanes > 1, .place = c->place[ins] };
+	c->val[ins] = (cg_val){ .name = name, .vec = vec && c->lanes > 1, .place = c->how->of[ins].place };
 }

@@ -16,35 +16,36 @@
 enum { WIDEST = 96 << 10, LEAST_RED = 64, LEAST_BLOCK = 512 };
 
 /* Wide form can do the section: its loop has only ordered float reductions, and no point value before it differs between columns. */
-static bool simple(const cg *c, const lo_section *s, bool *loop, int64_t *bytes)
+static bool simple(const cg_recipe *h, const lo_section *s, bool *loop, int64_t *bytes)
 {
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
-		const lo_ins *in = &c->k->ins.v[i];
-		if (!s->loop && !*loop && c->place[i] == CG_BODY) return false;
+		const lo_ins *in = &h->k->ins.v[i];
+		if (!s->loop && !*loop && h->of[i].place == CG_BODY) return false;
 		if (!s->loop) continue;
 		if (in->op == LO_STORE || in->op == LO_FAULT) return false;
 		if (in->op != LO_REDUCE) continue;
 		if (in->tree != LO_TREE_COLUMN || in->imm > LO_RED_MIN || !rt_is_float((tj_dtype)in->dtype)) return false;
 		int levels = 1;
-		for (int64_t n = lo_size(c->k, c->k->red) / IR_TREE_COLUMN_ROWS; n; n >>= 1) levels++;
-		*bytes += (levels + 1) * lo_size(c->k, c->s->block) * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
+		for (int64_t n = lo_size(h->k, h->k->red) / IR_TREE_COLUMN_ROWS; n; n >>= 1) levels++;
+		*bytes += (levels + 1) * lo_size(h->k, h->s->block) * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
 	}
 	return !s->loop || !*loop;
 }
 
-void cg_find_wide(cg *c)
+void cg_find_wide(cg_recipe *h)
 {
 	bool loop = false;
 	int64_t bytes = 0;
-	int64_t block = lo_size(c->k, c->s->block);
-	if (c->rows || !c->k->reduces || c->s->scratch || block < LEAST_BLOCK || lo_size(c->k, c->k->red) < LEAST_RED) return;
-	for (uint32_t s = 0; s < c->k->section.n; s++) {
-		if (!simple(c, &c->k->section.v[s], &loop, &bytes)) return;
-		loop |= c->k->section.v[s].loop;
+	int64_t block = lo_size(h->k, h->s->block);
+	if (h->form != CG_ALONG_D || !h->k->reduces || h->s->scratch || block < LEAST_BLOCK || lo_size(h->k, h->k->red) < LEAST_RED) return;
+	for (uint32_t s = 0; s < h->k->section.n; s++) {
+		if (!simple(h, &h->k->section.v[s], &loop, &bytes)) return;
+		loop |= h->k->section.v[s].loop;
 	}
-	int lanes = 2 * c->bits / 32;
-	c->wide = loop && bytes <= WIDEST && block % lanes == 0;
-	if (c->wide) c->lanes = lanes;
+	const int lanes = 2 * h->bits / 32;
+	if (!loop || bytes > WIDEST || block % lanes) return;
+	h->form = CG_WIDE;
+	h->lanes = lanes;
 }
 
 /* ---- the loop over vectors, three times ---- */

@@ -9,40 +9,29 @@
  * absent are 0 in the rows. Few rows read columns that are not packed: dots.c. */
 #include "codegen_llvm/product.h"
 
-int cg_word_steps(const cg *c)
+int cg_word_steps(const cg_recipe *h)
 {
-	if (c->product->pairs) return 2;
-	if (!c->product->x.bytes) return 1;
-	return c->bits == 512 && rt_byte_words() ? 4 : 2;
+	if (h->product->pairs) return 2;
+	if (!h->product->x.bytes) return 1;
+	return h->bits == 512 && rt_byte_words() ? 4 : 2;
 }
 
 cg_str cg_words(cg *c, cg_str nk)
 {
-	const int steps = c->product->steps;
+	const int steps = cg_product_of(c)->steps;
 	return steps == 1 ? nk : cg_op(c, "udiv", cg_op(c, "add", nk, cg_int(steps - 1)), cg_int(steps));
 }
 
 cg_str cg_multiply_words(cg *c, cg_str columns, cg_str rows, cg_str sum)
 {
-	const struct cg_product *p = c->product;
-	cg_str r = cg_tmp(c), type = cg_type(TJ_I32, p->w), halves = cg_type(TJ_I16, 2 * p->w);
-	if (p->steps == 4) {
-		rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.vpdpbusd.512(%s %s, %s %s, %s %s)\n", r.s, type.s, type.s, sum.s, type.s,
-		        columns.s, type.s, rows.s);
-		return r;
-	}
-	const char *name = p->w == 16 ? "avx512.pmaddw.d.512" : p->w == 8 ? "avx2.pmadd.wd" : "sse2.pmadd.wd";
-	rt_putf(c->out, "  %s.x = bitcast %s %s to %s\n  %s.y = bitcast %s %s to %s\n", r.s, type.s, columns.s, halves.s, r.s, type.s,
-	        rows.s, halves.s);
-	rt_putf(c->out, "  %s.m = call %s @llvm.x86.%s(%s %s.x, %s %s.y)\n  %s = add %s %s, %s.m\n", r.s, type.s, name, halves.s, r.s,
-	        halves.s, r.s, r.s, type.s, sum.s, r.s);
-	return r;
+	const cg_product *p = cg_product_of(c);
+	return p->steps == 4 ? cg_x86_dot_bytes(c, sum, columns, rows) : cg_x86_dot_i16(c, p->w, sum, columns, rows);
 }
 
 /* ---- packing ---- */
 cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool columns)
 {
-	const int steps = c->product->steps;
+	const int steps = cg_product_of(c)->steps;
 	cg_str word = cg_tmp(c), type = cg_type(TJ_I32, lanes);
 	if (steps == 2) {
 		rt_putf(c->out, "  %s.w = sext <%d x i8> %s to <%d x i16>\n  %s = bitcast <%d x i16> %s.w to %s\n", word.s, 2 * lanes,
@@ -57,9 +46,9 @@ cg_str cg_widen(cg *c, int lanes, cg_str bytes, bool columns)
 /* The steps from k on of the item at `from`; those that are not there are 0. */
 static cg_str word_of(cg *c, int o, cg_str from, cg_str k, bool whole)
 {
-	const int steps = c->product->steps;
+	const int steps = cg_product_of(c)->steps;
 	cg_str bytes = cg_tmp(c);
-	if (whole && cg_r_step(c, o) == 1) {
+	if (whole && cg_r_step(c->how, o) == 1) {
 		rt_putf(c->out, "  %s = load <%d x i8>, ptr %s, align 1\n", bytes.s, steps, cg_elem(c, TJ_I8, from, k).s);
 		return cg_widen(c, 1, bytes, o);
 	}
@@ -80,7 +69,7 @@ static void put_items(cg *c, int o, cg_str j, cg_str to, int width, cg_str from_
 	cg_loop i = cg_open(c, "i", cg_int(0), cg_least(c, cg_op(c, "sub", cg_fmt("%%n"), j), cg_int(width)), cg_int(1), false);
 	const cg_str item = cg_elem(c, TJ_I8, cg_fmt("%%from"), cg_op(c, "mul", cg_op(c, "add", j, i.i), cg_fmt("%%si")));
 	cg_loop k = cg_open(c, "k", from_word, to_word, cg_int(1), true);
-	const cg_str word = word_of(c, o, item, cg_op(c, "mul", k.i, cg_int(c->product->steps)), whole);
+	const cg_str word = word_of(c, o, item, cg_op(c, "mul", k.i, cg_int(cg_product_of(c)->steps)), whole);
 	cg_write(c, TJ_I32, 1, word, cg_elem(c, TJ_I32, to, cg_op(c, "add", cg_op(c, "mul", k.i, cg_int(width)), i.i)));
 	cg_close(c, &k);
 	cg_close(c, &i);
@@ -89,7 +78,7 @@ static void put_items(cg *c, int o, cg_str j, cg_str to, int width, cg_str from_
 /* Word k of a panel of adjacent items, from item j on, w of them at a time. mask: the items that there are, by vector; NULL: all. */
 static void put_panel(cg *c, int o, int width, cg_str j, cg_str k, const cg_str *mask)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_str to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", j, cg_int(LO_TILE_PANEL)));
 	for (int v = 0; v < width / p->w; v++) {
 		cg_str row[4], at = cg_op(c, "add", j, cg_int((int64_t)v * p->w));
@@ -121,7 +110,7 @@ static void put_panel(cg *c, int o, int width, cg_str j, cg_str k, const cg_str 
  * all of them, or those of whole panels where there are no masks for bytes. */
 static cg_str put_vectors(cg *c, int o, int width, cg_str words)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const cg_str n = cg_fmt("%%n"), rest = cg_op(c, "urem", n, cg_int(width)), whole = cg_op(c, "sub", n, rest);
 	cg_str mask[CG_MOST_VECS];
 	for (int v = 0; v < width / p->w; v++) mask[v] = cg_first_lanes(c, cg_op(c, "sub", rest, cg_int((int64_t)v * p->w)), p->w);
@@ -143,7 +132,7 @@ static cg_str put_vectors(cg *c, int o, int width, cg_str words)
  * write into the next word of the first ones, which comes later. */
 static void put_squares(cg *c, int o, cg_str j, cg_str to, int width, cg_str words)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const int n = width % p->w ? 16 / (int)tj_dtype_size(TJ_I32) : p->w, groups = (width + n - 1) / n;
 	cg_str item[CG_MOST_LANES], number[CG_MOST_LANES], v[CG_MOST_LANES], last = cg_op(c, "sub", cg_fmt("%%n"), cg_int(1));
 	cg_loop g = cg_open(c, "g", cg_int(0), cg_int(groups), cg_int(1), false);
@@ -160,7 +149,7 @@ static void put_squares(cg *c, int o, cg_str j, cg_str to, int width, cg_str wor
 /* The last row of a panel, in its place after the words. */
 static void put_item_sums(cg *c, cg_str to, int width, cg_str words)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const int vecs = (width + p->w - 1) / p->w;
 	cg_str type = cg_type(TJ_I32, p->w), ones = cg_literal(TJ_I32, 0x01010101, p->w),
 	       end = cg_elem(c, TJ_I32, to, cg_op(c, "mul", words, cg_int(width)));
@@ -188,7 +177,7 @@ static void put_item_sums(cg *c, cg_str to, int width, cg_str words)
 /* Rows as they lie, and behind the words of each -128 times its sum. */
 static void put_summed_rows(cg *c, cg_str words)
 {
-	const struct cg_product *p = c->product;
+	const cg_product *p = cg_product_of(c);
 	const int bytes = p->steps * p->w;
 	const cg_str type = cg_type(TJ_I32, p->w), ones = cg_literal(TJ_I32, 0x01010101, p->w);
 	cg_loop i = cg_open(c, "i", cg_int(0), cg_fmt("%%n"), cg_int(1), false);
@@ -212,8 +201,8 @@ static void put_summed_rows(cg *c, cg_str words)
 
 void cg_pack_words(cg *c, int o, int width)
 {
-	const struct cg_product *p = c->product;
-	const bool vectors = cg_item_step(c, o) == 1 && width % p->w == 0;
+	const cg_product *p = cg_product_of(c);
+	const bool vectors = cg_item_step(c->how, o) == 1 && width % p->w == 0;
 	cg_str words = cg_words(c, cg_fmt("%%nk"));
 	if (!o && p->rows_apart) {
 		put_summed_rows(c, words);
@@ -223,7 +212,7 @@ void cg_pack_words(cg *c, int o, int width)
 	cg_loop j = cg_open(c, "j", cg_int(0), cg_fmt("%%n"), cg_int(width), false);
 	cg_str to = cg_elem(c, TJ_I32, cg_fmt("%%to"), cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), from = cg_int(0);
 	if (vectors) from = cg_choose(c, cg_cmp(c, "slt", j.i, done), "i64", whole, cg_int(0));
-	else if (cg_r_step(c, o) == 1) {
+	else if (cg_r_step(c->how, o) == 1) {
 		cg_str squares = cg_op(c, "and", whole, cg_int(-p->w));
 		from = whole;
 		put_squares(c, o, j.i, to, width, squares);

@@ -172,3 +172,14 @@ cg_str cg_sum(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b)
 	rt_putf(c->out, "  %s = %s %s %s, %s\n", r.s, rt_is_float(t) ? "fadd" : "add", cg_type(t, lanes).s, a.s, b.s);
 	return r;
 }
+
+void cg_put_dims(const cg *c, rt_text *t, int from, int to, cg_str number)
+{
+	for (int d = to - 1; d > from; d--) {
+		cg_str rest = cg_fmt("%%n%d", d), ext = cg_int(c->k->dim[d]);
+		rt_putf(t, "  %%d%d = urem i64 %s, %s\n", d, number.s, ext.s);
+		rt_putf(t, "  %s = udiv i64 %s, %s\n", rest.s, number.s, ext.s);
+		number = rest;
+	}
+	if (to > from) rt_putf(t, "  %%d%d = add i64 %s, 0\n", from, number.s);
+}

@@ -343,6 +343,9 @@ typedef struct lo_backend {
 	/* May be NULL. Called once, first: the back end calls enter and leave around work that a fork() must wait for. */
 	void (*use_gate)(void (*enter)(void), void (*leave)(void));
 	const char *version;          /* of the compiler: "19.1.4" */
+	/* May be NULL. For tests: what is decided for a kernel on vectors of so many bits (codegen_llvm/recipe.h), and the code that follows;
+	 * given: a recipe as text, or NULL: it is made. Appends to both texts. */
+	tj_status (*recipe)(const lo_kernel *k, const lo_schedule *s, int bits, const char *given, rt_text *recipe, rt_text *code, rt_err *err);
 } lo_backend;
 bool lo_backend_gone(void); /* the process is exiting: nothing can be compiled any more, so the evaluator runs */
 const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so. NULL: not there; *why says why */

@@ -123,6 +123,32 @@ static tj_status run_memory(const ir_graph *from, ir_graph *to, rt_text *t, rt_e
 	return lo_print_memory(from, &lo_cpu, t, err);
 }
 
+/* What is decided for the code of each kernel, with vectors of 512 and of 256 bits. */
+static tj_status run_recipes(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
+{
+	const char *why, *next;
+	const lo_backend *llvm = lo_backend_find("llvm", &why);
+	rt_text all = { 0 }, code = { 0 };
+	rt_arena names = { 0 };
+	(void)to;
+	tj_status st = llvm ? lo_print_kernels(from, &lo_cpu, &all, err) : rt_fail(err, TJ_ERR_COMPILE, "tjc", "%s", why);
+	for (const char *at = strstr(rt_str(&all), "kernel "); st == TJ_OK && at; at = next) {
+		lo_kernel k;
+		lo_schedule s;
+		next = strstr(at, "\nkernel ");
+		char *one = strndup(at, next ? (size_t)(next++ - at) : strlen(at));
+		st = lo_parse(&k, &s, &lo_cpu, one, &names, err);
+		for (int bits = 512; st == TJ_OK && bits >= 256; bits /= 2) st = llvm->recipe(&k, &s, bits, NULL, t, &code, err);
+		lo_kernel_free(&k);
+		lo_schedule_free(&s);
+		free(one);
+	}
+	rt_text_free(&all);
+	rt_text_free(&code);
+	rt_arena_free(&names);
+	return st;
+}
+
 static const pass passes[] = {
 	{ "parse", run_parse, true },
 	{ "table", run_table, true },
@@ -135,6 +161,7 @@ static const pass passes[] = {
 	{ "kernels", run_kernels, true },
 	{ "steps", run_steps, true },
 	{ "memory", run_memory, true },
+	{ "recipes", run_recipes, true },
 };
 
 static const pass *find_pass(const char *s, size_t n)

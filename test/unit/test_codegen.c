@@ -83,6 +83,19 @@ static void set_width(int bits)
 	setenv("TJ_CPU", s, 1);
 }
 
+/* A recipe is all that the code depends on: printed and parsed it is the same, and so is the code. */
+static void check_recipe(const lo_kernel *k, const lo_schedule *s)
+{
+	rt_err err = { 0 };
+	rt_text how[2] = { 0 }, code[2] = { 0 };
+	for (int i = 0; i < 2; i++)
+		if (llvm->recipe(k, s, llvm->width(), i ? how[0].s : NULL, &how[i], &code[i], &err) != TJ_OK)
+			fail_msg("%s\n%s", err.message, rt_str(&how[0]));
+	assert_string_equal(rt_str(&how[0]), rt_str(&how[1]));
+	assert_string_equal(rt_str(&code[0]), rt_str(&code[1]));
+	for (int i = 0; i < 2; i++) rt_text_free(&how[i]), rt_text_free(&code[i]);
+}
+
 /* text: NULL, or gets the LLVM text, which the caller frees. */
 static rt_kernel_fn *compile(const lo_kernel *k, const lo_schedule *s, rt_shared **code, char **text)
 {
@@ -97,6 +110,7 @@ static rt_kernel_fn *compile(const lo_kernel *k, const lo_schedule *s, rt_shared
 	if (text) *text = job.text;
 	else rt_free(job.text);
 	*code = job.code;
+	check_recipe(k, s);
 	compiled++;
 	total_ms += job.codegen_ms;
 	if (job.codegen_ms > slowest) slowest = job.codegen_ms;

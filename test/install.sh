@@ -41,7 +41,8 @@ verdict $? 'the library exports what the version map does not name:'
 sed 's/@.*//' "$tmp/exported" | sort | comm -13 - install/symbols >"$tmp/said"
 [ ! -s "$tmp/said" ]
 verdict $? 'functions of an earlier version are gone:'
-[ "$(nm -D --defined-only "$lib/tjit/libtj-llvm.so" | awk '{ print $3 }' | sort | tee "$tmp/said" | tr '\n' ' ')" = 'tj_llvm_backend tj_llvm_number ' ]
+nm -D --defined-only "$lib/tjit/libtj-llvm.so" | awk '{ print $3 }' | sort >"$tmp/said"
+[ "$(tr '\n' ' ' <"$tmp/said")" = 'tj_llvm_backend tj_llvm_number ' ]
 verdict $? 'the plug-in exports:'
 nm -g --defined-only "$lib/libtj.a" | awk 'NF == 3 && $3 !~ /^tj_/' >"$tmp/said"
 [ ! -s "$tmp/said" ]
@@ -99,16 +100,27 @@ fi
 
 # ---- a plug-in of another version, and none ----
 mv "$lib/tjit/libtj-llvm.so" "$tmp/kept"
-printf '%s\n' '#include <stdint.h>' 'const uint64_t tj_llvm_number[2] = { 2003004, 1 };' \
-	'const void *tj_llvm_backend(void) { __builtin_trap(); }' | cc -x c -shared -fPIC -o "$lib/tjit/libtj-llvm.so" - 2>"$tmp/said"
 cc -std=c11 test/use.c -I"$tmp/moved/include" -L"$lib" -ltj -Wl,-rpath,"$lib" -o "$tmp/c" 2>"$tmp/said"
-! compiles "$tmp/c" && grep -q 'libtj-llvm.so has version 2.3.4, and this library needs that of its own build, 0.1.0' "$tmp/said"
-verdict $? 'a plug-in of another version is refused:'
+refused() { # its version and shape, what is said
+	printf '%s\n' '#include "lower/target.h"' "const uint64_t tj_llvm_number[2] = { $1 };" \
+		'const lo_backend *tj_llvm_backend(void) { __builtin_trap(); }' |
+		cc -std=c11 -D_GNU_SOURCE -I. -Iinclude -x c -shared -fPIC -o "$lib/tjit/libtj-llvm.so" - 2>"$tmp/said"
+	! compiles "$tmp/c" && grep -q "libtj-llvm.so has version $2, and this library needs that of its own build, $version" "$tmp/said"
+	verdict $? "a plug-in of version $2 is refused:"
+}
+refused '2003004, LO_ABI' 2.3.4
+refused 'TJ_VERSION_NUMBER, 1' "$version of another build"
 rm "$lib/tjit/libtj-llvm.so"
 ! compiles "$tmp/c" && grep -q 'libtj-llvm.so' "$tmp/said"
 verdict $? 'the error does not name the plug-in that is missing:'
 
 mv "$tmp/kept" "$lib/tjit/libtj-llvm.so"
+if [ "$(id -u)" -eq 0 ]; then
+	chown 65534 "$lib/tjit/libtj-llvm.so" && ! compiles "$tmp/c"
+	verdict $? 'a plug-in that belongs to somebody else is opened'
+else
+	skip 'the owner of the plug-in: only root can give it away' 1
+fi
 rm -rf "$tmp/moved/bin"
 as_installed uninstall PREFIX="$tmp/moved" && left "$tmp/moved" >"$tmp/said" && [ ! -s "$tmp/said" ]
 verdict $? 'make uninstall leaves:'

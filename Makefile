@@ -29,8 +29,9 @@ EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
 all: lib  ## build the library and the plug-in
 lib: $(BUILD)/libtj.so $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 
-$(BUILD)/libtj.so: $(OBJ)
-	$(CC) -shared -Wl,-soname,libtj.so.0 -Wl,-z,nodelete -o $@ $^ $(EXTRA) $(LDLIBS)
+$(BUILD)/libtj.so: $(OBJ) install/libtj.map
+	$(CC) -shared -Wl,-soname,libtj.so.0 -Wl,-z,nodelete -Wl,--version-script=install/libtj.map \
+		-o $@ $(OBJ) $(EXTRA) $(LDLIBS)
 	ln -sf libtj.so $(BUILD)/libtj.so.0
 $(BUILD)/libtj.a: $(OBJ)
 	rm -f $@; ar rcs $@ $^
@@ -41,8 +42,8 @@ LLVMSLIM  := -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-z,pack-relative-relocs -Wl,--
 LLVMALL   := $(LLVMSLIM) $(LLVMPARTS) -l:libz.so.1 -l:libzstd.so.1 -lstdc++
 LLVMLIBS  := $(if $(LLVMPARTS),$(LLVMALL),$(shell $(LLVM_CONFIG) --libs 2>/dev/null))
 # The plug-in has its own copy of the few functions of the library that it uses.
-$(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a
-	$(CC) -shared -Wl,-z,nodelete -Wl,--exclude-libs,ALL -o $@ $^ $(EXTRA) \
+$(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a install/plugin.map
+	$(CC) -shared -Wl,-z,nodelete -Wl,--version-script=install/plugin.map -o $@ $(LLVMOBJ) $(BUILD)/libtj.a $(EXTRA) \
 		$$($(LLVM_CONFIG) --ldflags) $(LLVMLIBS) $(LDLIBS)
 
 $(BUILD)/codegen_llvm/%.o: CFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir 2>/dev/null)
@@ -64,6 +65,45 @@ $(BUILD)/test/unit/test_doc.o: CFLAGS += -I$(BUILD)/test
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -pthread -Wl,-rpath,'$$ORIGIN/..'
+
+# ---- installation: install/README.md ----
+PREFIX     ?= /usr/local
+libdir     ?= $(PREFIX)/lib
+includedir ?= $(PREFIX)/include
+INSTALL    ?= install
+VERSION    := $(shell sed -n 's/^.define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
+MAJOR      := $(firstword $(subst ., ,$(VERSION)))
+PUT_INC    := $(DESTDIR)$(includedir)
+PUT_LIB    := $(DESTDIR)$(libdir)
+INSTALLED  := $(PUT_INC)/tj.h $(addprefix $(PUT_LIB)/,libtj.so libtj.so.$(MAJOR) libtj.so.$(VERSION) libtj.a \
+              tjit/libtj-llvm.so pkgconfig/tjit.pc cmake/tjit/tjitConfig.cmake cmake/tjit/tjitConfigVersion.cmake)
+# Paths in the files for pkg-config and CMake are relative to them, so that the folder may move.
+up         = $(shell realpath -ms --relative-to=$(libdir)/$1 $(PREFIX))
+under      = $(patsubst $(PREFIX)/%,$2/%,$1)
+fill       = sed -e 's|@VERSION@|$(VERSION)|g; s|@MAJOR@|$(MAJOR)|g; s|@LIBS@|$(LDLIBS)|g; s|@UP@|$(call up,$1)|g' \
+             -e 's|@INCLUDE@|$(call under,$(includedir),$3)|g; s|@LIB@|$(call under,$(libdir),$3)|g' \
+             install/$2.in >$(PUT_LIB)/$1/$2 && chmod 644 $(PUT_LIB)/$1/$2
+# One object whose symbols are those of tj.h: no others can meet the program's.
+$(BUILD)/install/libtj.a: $(OBJ) install/libtj.map
+	@mkdir -p $(@D)
+	$(LD) -r -o $(@D)/libtj.o $(OBJ)
+	objcopy --wildcard --keep-global-symbol='tj_*' --localize-hidden $(@D)/libtj.o
+	rm -f $@; ar rcs $@ $(@D)/libtj.o; rm $(@D)/libtj.o
+install: lib $(BUILD)/install/libtj.a  ## install below PREFIX (/usr/local), or DESTDIR and PREFIX
+	$(INSTALL) -d $(PUT_INC) $(addprefix $(PUT_LIB)/,tjit pkgconfig cmake/tjit)
+	$(INSTALL) -m 644 include/tj.h $(PUT_INC)
+	$(INSTALL) -m 755 $(BUILD)/libtj.so $(PUT_LIB)/libtj.so.$(VERSION)
+	ln -sf libtj.so.$(VERSION) $(PUT_LIB)/libtj.so.$(MAJOR)
+	ln -sf libtj.so.$(MAJOR) $(PUT_LIB)/libtj.so
+	$(INSTALL) -m 644 $(BUILD)/install/libtj.a $(PUT_LIB)
+	$(INSTALL) -m 755 $(BUILD)/libtj-llvm.so $(PUT_LIB)/tjit
+	@$(call fill,pkgconfig,tjit.pc,$${prefix})
+	@$(call fill,cmake/tjit,tjitConfig.cmake,$${_tjit_prefix})
+	@$(call fill,cmake/tjit,tjitConfigVersion.cmake)
+uninstall:  ## remove what `make install` with the same PREFIX and DESTDIR installed
+	rm -f $(INSTALLED)
+	rmdir $(addprefix $(PUT_LIB)/,tjit cmake/tjit) 2>/dev/null || :
+.PHONY: install uninstall
 
 # ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def ----
 $(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def

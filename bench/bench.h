@@ -144,6 +144,7 @@ typedef struct bench_suite_opts {
 	double seconds;               /* for each case */
 	bool quick, json, serve, list; /* quick: compare with the evaluator, time nothing. serve: the cases that standard input names. list:
 	                                  print the table only */
+	const char *write;            /* a folder for the results of the hand-written code; times nothing */
 } bench_suite_opts;
 typedef struct bench_suite {
 	int n;
@@ -153,6 +154,7 @@ typedef struct bench_suite {
 	void (*put)(void *job, double seconds, bool json); /* times it, prints a line */
 	bool (*quick)(int i);
 	void (*list)(int i);          /* prints a line for Python */
+	bool (*write)(void *job, const char *folder); /* NULL: this suite cannot */
 } bench_suite;
 int bench_run_suite(const bench_suite *s, const bench_suite_opts *o); /* returns the exit status */
 

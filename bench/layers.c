@@ -338,6 +338,6 @@ static void list(int n)
 
 int bench_layers(const bench_suite_opts *o)
 {
-	const bench_suite s = { LAYERS, name_of, open_full, close_any, put_any, quick_of, list };
+	const bench_suite s = { LAYERS, name_of, open_full, close_any, put_any, quick_of, list, NULL };
 	return bench_run_suite(&s, o);
 }

@@ -207,12 +207,29 @@ static void close_any(void *j) { close_job(j); }
 static void list(int i)
 {
 	const loop_case *l = &loop_cases[i];
-	printf("{\"case\": \"%s\", \"shapes\": \"%s\", \"n\": %lld, \"m\": %lld}\n", l->name, l->shapes, (long long)l->full[0],
-	       (long long)l->full[1]);
+	printf("{\"case\": \"%s\", \"shapes\": \"%s\", \"n\": %lld, \"m\": %lld, \"tolerance\": %g}\n", l->name, l->shapes,
+	       (long long)l->full[0], (long long)l->full[1], l->tolerance);
+}
+
+/* FOLDER/CASE.K: the bytes of result K of the loop in C, for bench/loops.py. */
+static bool write_results(void *env, const char *folder)
+{
+	job *j = env;
+	bool good = true;
+	run_hand(j);
+	for (int k = 0; k < j->nout; k++) {
+		char path[4096];
+		snprintf(path, sizeof path, "%s/%s.%d", folder, j->c->name, k);
+		const size_t n = (size_t)j->out[k].numel;
+		FILE *f = fopen(path, "wb");
+		good &= f && fwrite(j->hand[k], tj_dtype_size(j->out[k].dtype), n, f) == n;
+		if (f) good &= !fclose(f);
+	}
+	return good;
 }
 
 int bench_loops(const bench_suite_opts *o)
 {
-	const bench_suite s = { loop_count, name_of, open_full, close_any, put, quick, list };
+	const bench_suite s = { loop_count, name_of, open_full, close_any, put, quick, list, write_results };
 	return bench_run_suite(&s, o);
 }

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Times the cases of tj-bench in PyTorch, JAX and NumPy, in turns with tjit.
+"""Times the cases of tj-bench in PyTorch, JAX and NumPy (loops: Numba and Halide), in turns with tjit.
 
     python3 bench/peers.py [--peers torch,torch-eager,jax,numpy] [--rounds 5] [--seconds 0.2] [--md FILE] [--svg FILE] [--json FILE] [REGEX]
     python3 bench/peers.py --products [the same options]
     python3 bench/peers.py --train [the same options]
     python3 bench/peers.py --layers [the same options]
+    python3 bench/peers.py --loops [the same options]
     python3 bench/peers.py --draw FILE.json [--md FILE] [--svg FILE]
 
 Every peer runs in its own process, which keeps the case open; in a round each of them in turn runs a few batches of calls. The reported
 time is that of the quickest round, so that other programs on the machine do not count. Peers that are not installed are left out. Each
 case is defined once, below, with the functions of NumPy; bench/cases.c has the same names and shapes. With --train they are the training
-steps of tj-bench --train (bench/training.py), with --layers the layers of tj-bench --layers (bench/layers.py). With --products the cases
-are the matrix products of tj-bench --products, which says their shapes. THREADS=1 gives each peer one thread.
+steps of tj-bench --train (bench/training.py), with --layers the layers of tj-bench --layers (bench/layers.py), with --loops the functions
+of tj-bench --loops (bench/loops.py), whose results are compared first. With --products the cases are the matrix products of tj-bench
+--products, which says their shapes. THREADS=1 gives each peer one thread.
 """
 import argparse, json, math, os, re, subprocess, sys, tempfile, time
 
@@ -107,6 +109,13 @@ def load_layers(build):
     import layers
     CASES.clear()
     for name in layers.table(build): CASES[name] = (None, (), None)
+
+
+def load_loops(build):
+    """Replaces the cases by the loops that tj-bench has."""
+    import loops
+    CASES.clear()
+    for name in loops.table(build): CASES[name] = (None, (), None)
 
 
 # ---- the peers ----
@@ -259,11 +268,31 @@ def layer_worker(name, build):
             print(json.dumps({"error": (str(e) or repr(e)).splitlines()[0][:120]}), flush=True)
 
 
+def loop_worker(name, build):
+    """A peer that lacks a case answers {}; one whose results are wrong is not timed."""
+    import loops
+    table, m, now = loops.table(build), loops.PEERS[name](int(THREADS)), None
+    print(json.dumps({"version": m.version()}), flush=True)
+    for line in sys.stdin:
+        c, seconds = line.split()
+        try:
+            if c != now:
+                call, now, first = m.open(table[c], loops.inputs(table[c])), c, None
+                if call:
+                    t0 = time.perf_counter(); y = call(); m.sync(y); first = (time.perf_counter() - t0) * 1e3
+                    loops.Expected(build, table[c]).check(y if isinstance(y, (tuple, list)) else [y])
+            print(json.dumps({"us": batches(call, m.sync, float(seconds)), "first_ms": first} if call else {}), flush=True)
+        except Exception as e:
+            now = None
+            print(json.dumps({"error": (str(e) or repr(e)).splitlines()[0][:120]}), flush=True)
+
+
 def worker(name, o):
     """Reads lines "case seconds" and answers each, like tj-bench --serve."""
     if int(THREADS) < len(os.sched_getaffinity(0)): os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(THREADS)])  # binds JAX
     if o.train: return train_worker(name, o.build)
     if o.layers: return layer_worker(name, o.build)
+    if o.loops: return loop_worker(name, o.build)
     import numpy as np
     p, rng, now = PEERS[name](), np.random.default_rng(0), None
     print(json.dumps({"version": p.version()}), flush=True)
@@ -317,9 +346,10 @@ def best(rounds):
 def run(o):
     names = available(o.peers.split(","))
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.mkdtemp())
-    os.environ["OMP_NUM_THREADS"] = THREADS
+    for n in "OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "HL_NUM_THREADS": os.environ[n] = THREADS
     os.environ["TJ_THREADS"] = THREADS
-    more = ["--products", "--threads", THREADS] if o.products else ["--train"] if o.train else ["--layers"] if o.layers else []
+    more = ["--products", "--threads", THREADS] if o.products else ["--train"] if o.train else ["--layers"] if o.layers else [
+            "--loops"] if o.loops else []
     ours = Process(os.path.join(o.build, "tj-bench"), "--serve", *more)
     peers = {n: Process(sys.executable, os.path.abspath(__file__), "--worker", n, "--build", o.build, *more[:1]) for n in names}
     versions = [p.read()["version"] for p in peers.values()]
@@ -331,6 +361,8 @@ def run(o):
             for n, p in peers.items(): rounds[n].append(p.ask(f"{c} {o.seconds}"))
         result["cases"][c] = {n: best(r) for n, r in rounds.items()}
         print(row(c, result["cases"][c]), flush=True)
+        for n, r in result["cases"][c].items():
+            if n != "tjit" and "error" in r: print(f"    without {SHOWN[n]}: {r['error']}", flush=True)
     xs = [rival(c, r)[1] for c, r in result["cases"].items() if "us" in r["tjit"] and others(r)]
     print(f"{len(xs)} cases: geometric mean {mean(xs):.3f} x the best, {sum(x < 1 for x in xs)} short of it")
     result["state_after"] = ours.ask("state")
@@ -339,7 +371,8 @@ def run(o):
 
 
 # ---- tables and the chart ----
-SHOWN = {"torch": "torch.compile", "torch-eager": "torch eager", "jax": "JAX", "numpy": "NumPy", "hand": "hand C",
+SHOWN = {"torch": "torch.compile", "torch-eager": "torch eager", "jax": "JAX", "numpy": "NumPy", "numba": "Numba", "halide": "Halide",
+         "hand": "hand C",
          "packed": "oneDNN packed",
          "sgemm": "oneDNN", "openblas": "OpenBLAS", "xsmm": "libxsmm"}
 LIBRARIES = "hand", "packed", "sgemm", "openblas", "xsmm"  # tj-bench times them in its own process
@@ -456,6 +489,7 @@ def main():
     a.add_argument("--products", action="store_true")
     a.add_argument("--train", action="store_true")
     a.add_argument("--layers", action="store_true")
+    a.add_argument("--loops", action="store_true")
     a.add_argument("--peers", help="default: all; with --products all but torch, because torch.compile calls the same library "
                    "as torch-eager")
     a.add_argument("--rounds", type=int, default=5)
@@ -466,8 +500,10 @@ def main():
     if o.products: load_products(o.build)
     if o.train: load_training(o.build)
     if o.layers: load_layers(o.build)
+    if o.loops: load_loops(o.build)
     if not o.peers:
-        o.peers = "torch-eager,jax,numpy" if o.products else "torch,torch-eager,jax" if o.train else "torch,torch-eager,jax,numpy"
+        o.peers = ("torch-eager,jax,numpy" if o.products else "torch,jax,numba,halide" if o.loops else "torch,torch-eager,jax" if o.train
+                   else "torch,torch-eager,jax,numpy")
     if o.worker: return worker(o.worker, o)
     d = json.load(open(o.draw)) if o.draw else run(o)
     if o.json: json.dump(d, open(o.json, "w"), indent=1)

@@ -13,7 +13,8 @@ static int all(const bench_suite *s, tj_ctx *c, const bench_suite_opts *o)
 		if (o->quick) good = s->quick(i);
 		else {
 			void *job = s->open(c, i);
-			s->put(job, o->seconds, o->json);
+			if (o->write) good = s->write(job, o->write);
+			else s->put(job, o->seconds, o->json);
 			s->close(job);
 			if (tj_check(c) != TJ_OK) good = false, tj_perror(c, stderr);
 		}

@@ -9,7 +9,8 @@
  *   tj-bench --lowering [--quick] [--json] [--seconds s] [REGEX]    tracing and lowering of large graphs (lowering.c)
  *   tj-bench --train [--quick] [--json] [--seconds s] [REGEX]      training steps (train.c); --list: their sizes as JSON
  *   tj-bench --layers [--quick] [--json] [--seconds s] [REGEX]     layers of networks (layers.c); --list: their operands as JSON
- *   tj-bench --loops [--quick] [--json] [--seconds s] [REGEX]      functions beside loops in C (loops.c); --list: their operands as JSON
+ *   tj-bench --loops [--quick] [--json] [--seconds s] [REGEX]      functions beside loops in C (loops.c); --list: their operands as JSON;
+ *                                                                  --write FOLDER: the results of the loops, a file each
  *   tj-bench --many [N] [--json]                                   one function at N sizes (many.c)
  *   tj-bench [--products|--train|--layers|--loops] --serve         reads lines "case seconds", answers each with JSON
  *
@@ -66,6 +67,7 @@ typedef struct options {
 	double seconds;      /* time for each case */
 	const char *pattern, *device; /* device NULL: the CPU */
 	const char *only;    /* products: a part of the names; "": all */
+	const char *write;   /* loops: a folder for the results of the loops in C; NULL: none */
 	char start[4096];    /* path of the program `start`, beside this one */
 } options;
 
@@ -357,11 +359,13 @@ static bool parse(int argc, char **argv, options *o)
 		else if (!strcmp(argv[i], "--threads") && i + 1 < argc) o->threads = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--any") && i + 1 < argc) o->any = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--only") && i + 1 < argc) o->only = argv[++i];
+		else if (!strcmp(argv[i], "--write") && i + 1 < argc) o->write = argv[++i];
 		else if (!strcmp(argv[i], "--device") && i + 1 < argc) o->device = argv[++i];
 		else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) o->seconds = atof(argv[++i]);
 		else if (argv[i][0] != '-') o->pattern = argv[i];
 		else return false;
 	}
+	if (o->write && !o->loops) return false;
 	return o->products || !((o->list && !o->train && !o->layers && !o->loops) || o->threads || o->any || *o->only);
 }
 
@@ -383,7 +387,7 @@ int main(int argc, char **argv)
 		                "tj-bench --lowering [--json] [--quick] [--seconds s] [REGEX]\n"
 		                "tj-bench --train [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n"
 		                "tj-bench --layers [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n"
-		                "tj-bench --loops [--json] [--quick] [--serve] [--list] [--seconds s] [REGEX]\n"
+		                "tj-bench --loops [--json] [--quick] [--serve] [--list] [--write FOLDER] [--seconds s] [REGEX]\n"
 		                "tj-bench --many [N] [--json]\n");
 		return 2;
 	}
@@ -392,7 +396,7 @@ int main(int argc, char **argv)
 		return bench_products(&(bench_product_opts){ chosen, &(choice){ &want, o.only }, o.seconds, o.threads, o.any, o.quick,
 		                                             o.json, o.serve, o.list });
 	if (o.lowering) return bench_lowering(&(bench_lowering_opts){ chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json });
-	const bench_suite_opts suite = { chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list };
+	const bench_suite_opts suite = { chosen, &(choice){ &want, "" }, o.seconds, o.quick, o.json, o.serve, o.list, o.write };
 	if (o.train) return bench_train(&suite);
 	if (o.layers) return bench_layers(&suite);
 	if (o.loops) return bench_loops(&suite);

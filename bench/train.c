@@ -143,6 +143,6 @@ static void list(int i)
 
 int bench_train(const bench_suite_opts *o)
 {
-	const bench_suite s = { model_nkinds, name_of, open_full, close_any, put_any, quick_of, list };
+	const bench_suite s = { model_nkinds, name_of, open_full, close_any, put_any, quick_of, list, NULL };
 	return bench_run_suite(&s, o);
 }

@@ -172,7 +172,7 @@ static int width(void) { return 32 * CU_WARP; }
 
 const lo_backend *cu_find(const char *name, const char **why)
 {
-	static const lo_backend backend = { .name = "cuda", .missing = rt_nvrtc_missing, .compile = compile, .width = width, .abi = LO_ABI };
+	static const lo_backend backend = { .name = "cuda", .missing = rt_nvrtc_missing, .compile = compile, .width = width };
 	(void)name;
 	*why = rt_nvrtc_missing();
 	return *why ? NULL : &backend;

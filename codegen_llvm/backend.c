@@ -228,10 +228,11 @@ static const lo_backend backend = { .name = "llvm",
 	                            .missing = cg_missing,
 	                            .compile = compile,
 	                            .width = rt_vector_bits,
-	                            .abi = LO_ABI,
 	                            .use_gate = use_gate,
 	                            .version = LLVM_VERSION_STRING,
 	                            .recipe = recipe };
 
+TJ_API extern const uint64_t tj_llvm_number[2];
+const uint64_t tj_llvm_number[2] = { TJ_VERSION_NUMBER, LO_ABI };
 TJ_API const lo_backend *tj_llvm_backend(void);
 const lo_backend *tj_llvm_backend(void) { return &backend; }

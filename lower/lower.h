@@ -330,6 +330,7 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	char *text, *assembly;        /* rt_alloc'ed or NULL: source text (.ll, .cu), and the assembly made from it */
 	double codegen_ms;
 } lo_compile;
+/* The shape of what a plug-in and the library hand each other, as a number. */
 #define LO_ABI \
 	(((((sizeof(lo_kernel) * 256 + sizeof(lo_schedule)) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile)) * \
 	         256 + \
@@ -339,7 +340,6 @@ typedef struct lo_backend {
 	const char *(*missing)(void); /* NULL: it works on this machine; else why it does not */
 	tj_status (*compile)(lo_compile *job, rt_err *err); /* thread-safe */
 	int (*width)(void);           /* vector bits in use */
-	size_t abi;                   /* LO_ABI when the back end was compiled (with target.h); if it differs from ours, the back end is refused */
 	/* May be NULL. Called once, first: the back end calls enter and leave around work that a fork() must wait for. */
 	void (*use_gate)(void (*enter)(void), void (*leave)(void));
 	const char *version;          /* of the compiler: "19.1.4" */
@@ -349,7 +349,8 @@ typedef struct lo_backend {
 } lo_backend;
 bool lo_backend_gone(void); /* the process is exiting: nothing can be compiled any more, so the evaluator runs */
 const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so. NULL: not there; *why says why */
-/* The one symbol of the plug-in: const lo_backend *tj_llvm_backend(void); */
+/* The symbols of the plug-in: const uint64_t tj_llvm_number[2], TJ_VERSION_NUMBER and LO_ABI where it was compiled, which is looked at
+ * first; const lo_backend *tj_llvm_backend(void). */
 
 /* ---- lower.c ---- */
 /* Passes that tests can switch off by name; no result depends on them.

@@ -4,16 +4,23 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PLUGIN "libtj-llvm.so"
 #define ROOM 160 /* MiB of address space that must be free: when LLVM gets no memory, it ends the process */
-#define LEVELS 3 /* how many parent directories are searched for the plug-in, for programs in a build tree */
+#define LEVELS 3 /* how many parent directories are searched for the plug-in: programs in a build tree, PREFIX/bin */
 
 typedef const lo_backend *entry(void);
+
+/* Where the plug-in is in a directory: in a build tree, beside an installed library, and below the prefix of an installed program. */
+static const char *const places[] = { "", "/tjit", "/lib/tjit", "/lib64/tjit", "/lib/x86_64-linux-gnu/tjit" };
+/* For programs that have the library in themselves, and are elsewhere. */
+static const char *const prefixes[] = { "/usr/local", "/usr" };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const lo_backend *llvm;
@@ -30,32 +37,75 @@ static void note_error(void)
 	if (!*why_not) snprintf(why_not, sizeof why_not, "llvm: %s", e ? e : PLUGIN " not found");
 }
 
-static void *open_in(const char *dir, size_t n)
+/* owner: of the library, who must own the plug-in unless root does: a directory above may belong to everybody. */
+static void *open_in(const char *dir, size_t n, uid_t owner)
 {
-	char path[PATH_MAX];
-	int len = snprintf(path, sizeof path, "%.*s/" PLUGIN, (int)n, dir);
-	if (len <= 0 || (size_t)len >= sizeof path || access(path, F_OK)) return NULL;
-	void *h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!h) note_error();
+	void *h = NULL;
+	for (size_t i = 0; !h && i < sizeof places / sizeof *places; i++) {
+		char path[PATH_MAX];
+		struct stat st;
+		const int len = snprintf(path, sizeof path, "%.*s%s/" PLUGIN, (int)n, dir, places[i]);
+		if (len <= 0 || (size_t)len >= sizeof path || stat(path, &st) || (st.st_uid && st.st_uid != owner)) continue;
+		h = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		if (!h) note_error();
+	}
 	return h;
 }
 
-/* Beside the library or the executable that holds this function, then in the directories above it. */
-static void *open_beside(void)
+/* The path of the library or the executable that holds this function. The loader knows the executable by argv[0] only, which is what the
+ * caller of the program chose. */
+static bool find_self(char self[PATH_MAX])
 {
 	Dl_info info;
-	char self[PATH_MAX];
-	void *here = NULL, *h = NULL;
+	void *here = NULL;
+	struct link_map *map = NULL;
 	const lo_backend *(*f)(const char *, const char **) = lo_backend_find;
 	memcpy(&here, &f, sizeof here);
-	if (!dladdr(here, &info) || !info.dli_fname || !realpath(info.dli_fname, self)) return NULL;
+	if (!dladdr1(here, &info, (void **)&map, RTLD_DL_LINKMAP) || !map) return false;
+	return realpath(map->l_name && *map->l_name ? map->l_name : "/proc/self/exe", self);
+}
+
+/* Beside the library or the executable, then in the directories above it. */
+static void *open_beside(void)
+{
+	char self[PATH_MAX];
+	struct stat st;
+	void *h = NULL;
+	if (!find_self(self) || stat(self, &st)) return NULL;
 	size_t n = strlen(self);
 	for (int up = 0; !h && up <= LEVELS; up++) {
 		while (n > 0 && self[n - 1] != '/') n--;
 		if (n <= 1) break;
-		h = open_in(self, --n);
+		h = open_in(self, --n, st.st_uid);
 	}
 	return h;
+}
+
+static void *open_any(void)
+{
+	void *h = open_beside();
+	if (!h) h = dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL);
+	if (!h) note_error();
+	for (size_t i = 0; !h && i < sizeof prefixes / sizeof *prefixes; i++) h = open_in(prefixes[i], strlen(prefixes[i]), 0);
+	return h;
+}
+
+/* NULL and why_not if it was made for another library: what is in it is not looked at then. */
+static const lo_backend *backend_of(void *h)
+{
+	const uint64_t *number = dlsym(h, "tj_llvm_number");
+	struct link_map *map = NULL;
+	const char *path = !dlinfo(h, RTLD_DI_LINKMAP, &map) && map ? map->l_name : PLUGIN;
+	if (!number || number[0] != TJ_VERSION_NUMBER || number[1] != LO_ABI) {
+		const uint64_t v = number ? number[0] : 0;
+		snprintf(why_not, sizeof why_not, "llvm: %.120s has version %d.%d.%d%s, and this library needs that of its own build, %s", path,
+		         (int)(v / 1000000), (int)(v / 1000 % 1000), (int)(v % 1000), v == TJ_VERSION_NUMBER ? " of another build" : "", TJ_VERSION);
+		return NULL;
+	}
+	void *f = dlsym(h, "tj_llvm_backend");
+	entry *get = NULL;
+	memcpy(&get, &f, sizeof f);
+	return get ? get() : NULL;
 }
 
 static void open_llvm(void)
@@ -64,21 +114,13 @@ static void open_llvm(void)
 		snprintf(why_not, sizeof why_not, "llvm: not enough address space for LLVM (%d MiB)", ROOM);
 		return;
 	}
-	void *h = open_beside();
-	if (!h) h = dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL);
-	if (!h) {
-		note_error();
-		return;
-	}
-	void *f = dlsym(h, "tj_llvm_backend");
-	entry *get = NULL;
-	memcpy(&get, &f, sizeof f);
-	const lo_backend *b = get ? get() : NULL;
-	if (b && b->abi != LO_ABI) b = NULL;
-	if (b && b->use_gate) b->use_gate(rt_fork_enter, rt_fork_leave); /* the plug-in has its own copy of the run time, with another gate */
-	const char *missing = b && b->missing ? b->missing() : NULL;
-	if (b && !missing && !atexit(end)) llvm = b; /* runs before LLVM's own exit handlers, which were registered earlier */
-	else snprintf(why_not, sizeof why_not, "llvm: %s", missing ? missing : PLUGIN " has another version than this library");
+	void *h = open_any();
+	const lo_backend *b = h ? backend_of(h) : NULL;
+	if (!b) return;
+	if (b->use_gate) b->use_gate(rt_fork_enter, rt_fork_leave); /* the plug-in has its own copy of the run time, with another gate */
+	const char *missing = b->missing ? b->missing() : NULL;
+	if (!missing && !atexit(end)) llvm = b; /* runs before LLVM's own exit handlers, which were registered earlier */
+	else snprintf(why_not, sizeof why_not, "llvm: %s", missing ? missing : "no memory");
 }
 
 const lo_backend *lo_backend_find(const char *name, const char **why)

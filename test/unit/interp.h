@@ -482,7 +482,7 @@ static tj_status interp_compile(lo_compile *job, rt_err *err)
 }
 
 static int interp_width(void) { return 64; }
-static const lo_backend interp_backend = { .name = "interp", .compile = interp_compile, .width = interp_width, .abi = LO_ABI };
+static const lo_backend interp_backend = { .name = "interp", .compile = interp_compile, .width = interp_width };
 static const lo_backend *interp_find(const char *name, const char **why)
 {
 	(void)name, (void)why;

@@ -984,7 +984,7 @@ static tj_status counting_compile(lo_compile *job, rt_err *err)
 
 static const lo_backend *counting_find(const char *name, const char **why)
 {
-	static const lo_backend counting = { .name = "counting", .compile = counting_compile, .width = interp_width, .abi = LO_ABI };
+	static const lo_backend counting = { .name = "counting", .compile = counting_compile, .width = interp_width };
 	(void)name, (void)why;
 	return &counting;
 }

@@ -205,7 +205,7 @@ static bool has_room(const pass *p, ir_ref r)
 	return true;
 }
 
-/* Some reader's kernel reads it at two places. Where each kernel reads it at one, the first may compute it and recompute.c sees to others. */
+/* A kernel of its readers reads it at two places. Where each kernel reads it at one, the first may compute it, or see recompute.c. */
 static bool is_torn(const pass *p, ir_ref r)
 {
 	for (uint32_t i = p->first[r]; i; i = p->seen.v[i].next)

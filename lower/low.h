@@ -154,6 +154,10 @@ typedef struct lo_line {
 	uint64_t visits;             /* places that searches have visited */
 } lo_line;
 
+/* A value that repeat.c computes at several places; reader: one of those that read it. */
+typedef struct lo_repeated { const char *op, *site, *reader, *reader_site; int64_t bytes; int places; } lo_repeated;
+typedef struct lo_repeats { rt_vec(lo_repeated) of; } lo_repeats;
+
 typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_LIBRARY, LO_STEP_CALL, LO_STEP_COPY, LO_STEP_FLOW, LO_STEP_TO } lo_kind;
 typedef struct lo_step {
 	uint8_t kind;
@@ -178,6 +182,7 @@ typedef struct lo_low {
 	rt_arena mem;
 	bool oom;
 	bool devices;            /* some value is not on the CPU */
+	const lo_repeats *repeats; /* what repeat.c did; NULL: nobody asks */
 	const ir_graph *asked;   /* the graph before lo_assign_devices; g itself if that did not run */
 	lo_val *val;             /* by node */
 	uint32_t *user, *nuser;  /* users of node r: user[nuser[r] .. nuser[r + 1]) */
@@ -284,6 +289,10 @@ ir_ref lo_narrow_distance(ir_graph *g, ir_ref x); /* |x|, a difference, computed
 /* ---- short.c ---- */
 /* The same so that values along an axis of a few elements are computed one by one. */
 tj_status lo_short(const ir_graph *from, ir_graph *to, const lo_opts *o, bool *did, rt_err *err);
+
+/* ---- repeat.c ---- */
+/* The same so that values which are read at several places are computed at each. told: may be NULL; gets those values. */
+tj_status lo_repeat(const ir_graph *from, ir_graph *to, const lo_opts *o, bool *did, lo_repeats *told, rt_err *err);
 
 /* ---- classify.c ---- */
 lo_how lo_how_of(const ir_graph *g, const ir_node *n, const lo_opts *o); /* who could compute the node on its device */

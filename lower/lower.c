@@ -5,6 +5,7 @@
  *         -> plain reductions  reduce.c   one group of adjacent axes each
  *         -> borders           border.c   edges of what rolls and pads are computed apart
  *         -> short axes        short.c    values along an axis of a few elements are taken apart
+ *         -> repeat            repeat.c   values that are read at several places are computed at each
  *         -> groups            fuse.c     which group or step computes each value, and how it gets its operands
  *         -> steps             order.c    with kernels from kbuild.c, long reductions shared out by share.c, kernels joined to library
  *                                         calls by epilogue.c; control flow is a step, too (flowstep.c)
@@ -182,10 +183,10 @@ static tj_status lower(lo_low *L, rt_plan *p)
 _Static_assert(LO_OFF(FOLD) == IR_OFF_FOLD && LO_OFF(CSE) == IR_OFF_CSE, "one set of bits");
 
 /* Decomposed, with loops that compute only what is read, with plain reductions only, without borders and short axes, in `to`, which is
- * empty. */
-static tj_status prepare(const ir_graph *g, ir_graph *to, const lo_opts *o, rt_err *err)
+ * empty. told: as for lo_repeat(). */
+static tj_status prepare(const ir_graph *g, ir_graph *to, const lo_opts *o, lo_repeats *told, rt_err *err)
 {
-	enum { DECOMPOSED, LOOPS, PLAIN, BORDER, SHORT, STAGES };
+	enum { DECOMPOSED, LOOPS, PLAIN, BORDER, SHORT, REPEAT, STAGES };
 	ir_graph stage[STAGES], *now = &stage[DECOMPOSED];
 	bool did = false;
 	for (int i = 0; i < STAGES; i++) ir_graph_init(&stage[i]), stage[i].off = (uint8_t)o->off;
@@ -199,7 +200,9 @@ static tj_status prepare(const ir_graph *g, ir_graph *to, const lo_opts *o, rt_e
 	if (st == TJ_OK && o->target && !(o->off & LO_OFF(BORDER))) st = lo_border(now, &stage[BORDER], o, &did, err);
 	if (did) now = &stage[BORDER], did = false;
 	if (st == TJ_OK && o->target && !(o->off & LO_OFF(SHORT))) st = lo_short(now, &stage[SHORT], o, &did, err);
-	if (did) now = &stage[SHORT];
+	if (did) now = &stage[SHORT], did = false;
+	if (st == TJ_OK && o->target && !(o->off & LO_OFF(REPEAT))) st = lo_repeat(now, &stage[REPEAT], o, &did, told, err);
+	if (did) now = &stage[REPEAT];
 	*to = *now;
 	ir_graph_init(now);
 	for (int i = 0; i < STAGES; i++) ir_graph_free(&stage[i]);
@@ -305,7 +308,7 @@ static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_er
 	ir_graph flat;
 	ir_graph_init(&flat);
 	rt_plan *p = new_plan((int)g->out.n, o->room);
-	tj_status st = p ? prepare(g, &flat, o, err) : nomem(err);
+	tj_status st = p ? prepare(g, &flat, o, NULL, err) : nomem(err);
 	if (st == TJ_OK) st = build_plan(&flat, o, o, p, &missing, err);
 	if (st != TJ_OK && missing) st = build_without(&flat, o, &p, missing, err);
 	ir_graph_free(&flat);
@@ -370,19 +373,21 @@ static void rehearse_there(void *p)
 {
 	rehearsal *r = p;
 	ir_graph flat;
+	lo_repeats repeats = { 0 };
 	ir_graph_init(&flat);
 	rt_out *out = rt_alloc(sizeof *out * ((size_t)r->g->out.n + 1));
-	r->st = out ? prepare(r->g, &flat, r->o, r->err) : nomem(r->err);
+	r->st = out ? prepare(r->g, &flat, r->o, &repeats, r->err) : nomem(r->err);
 	if (r->st == TJ_OK) {
 		ir_graph placed;
 		const ir_graph *there = place(&flat, &placed, r->o, r->err);
-		lo_low L = { .g = there, .o = r->o, .err = r->err, .out = out, .asked = &flat, .devices = lo_on_devices(&flat) };
+		lo_low L = { .g = there, .o = r->o, .err = r->err, .out = out, .asked = &flat, .devices = lo_on_devices(&flat), .repeats = &repeats };
 		r->st = there ? dry_run(&L, r->steps) : r->err->code;
 		if (r->st == TJ_OK) r->visit(&L, r->env);
 		if (there) close_low(&L);
 		ir_graph_free(&placed);
 	}
 	rt_free(out);
+	rt_vec_free(&repeats.of);
 	ir_graph_free(&flat);
 }
 

@@ -362,12 +362,13 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
  *  loops  one loop for several, and only what is read of its results
  *  turn   lanes along the rows of products of few columns
  *  short  values along an axis of a few elements are taken apart
- *  border edges are computed apart from the interior */
+ *  border edges are computed apart from the interior
+ *  repeat values that are read at several places are computed at each */
 /* clang-format off */
 #define LO_PASSES(X) \
 	X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") \
 	X(EPILOGUE, "epilogue") X(PANELS, "panels") X(BUNDLE, "bundle") X(RECOMPUTE, "recompute") X(LOOPS, "loops") X(TURN, "turn") \
-	X(SHORT, "short") X(BORDER, "border")
+	X(SHORT, "short") X(BORDER, "border") X(REPEAT, "repeat")
 /* clang-format on */
 enum {
 #define X(name, text) LO_PASS_##name,
@@ -426,7 +427,8 @@ const char *lo_widened(tj_dtype t, bool fast);
 /* ---- notes.c: what lowering decided, and why, for people. The graph is lowered once more, up to the steps. ---- */
 typedef enum lo_note_kind {
 	LO_NOTE_FUSION,    /* a value is stored because the kernels that read it refused to compute it */
-	LO_NOTE_MEMORY,    /* a kernel that reads a value late computes it again, so that it need not be kept */
+	LO_NOTE_MEMORY,    /* a kernel that reads a value late computes it again, so that it need not be kept; or at each of several
+	                    places that read it, so that it need not be stored */
 	LO_NOTE_EVALUATOR, /* an op that no kernel computes */
 	LO_NOTE_LIBRARY, /* a routine was chosen, or a kernel because the routine that the settings prefer cannot compute the op; or a fast
 	                    product has instructions of its own */

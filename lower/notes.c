@@ -51,6 +51,19 @@ static void tell_again(const lo_low *L, const notes *t, const lo_group *G)
 	}
 }
 
+static void tell_repeated(const lo_low *L, const notes *t)
+{
+	for (uint32_t i = 0; L->repeats && i < L->repeats->of.n; i++) {
+		const lo_repeated *x = &L->repeats->of.v[i];
+		lo_note n = { .kind = LO_NOTE_MEMORY, .op = x->op, .site = x->site, .other = x->reader, .other_site = x->reader_site, .hint = "" };
+		rt_text why = { 0 };
+		rt_putf(&why, "it is read at %d places there, and its %lld bytes need not be stored", x->places, (long long)x->bytes);
+		n.why = why.oom ? "it need not be stored" : rt_str(&why);
+		t->tell(t->self, &n);
+		rt_text_free(&why);
+	}
+}
+
 /* ---- evaluator ---- */
 static const char *without_kernel(const ir_node *n)
 {
@@ -178,6 +191,7 @@ static void visit(lo_low *L, void *env)
 		if (L->val[r].refused) tell_refused(L, t, r);
 	for (uint32_t i = 0; i < L->group.n; i++)
 		if (L->group.v[i]->merged == LO_NOGROUP) tell_again(L, t, L->group.v[i]);
+	tell_repeated(L, t);
 	for (ir_ref r = 0; r < L->g->node.n; r++)
 		if (lo_is_product(L, r)) tell_kernel(L, t, r);
 	tell_devices(L, t);

@@ -105,6 +105,32 @@ static void chains(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[2] = tj_sum(v, TJ_ALL, false);
 }
 
+/* Slices of bytes that are cast, of products, of stencils: each read at several places. */
+static tj_tensor *taps(program *p, tj_tensor *x)
+{
+	const int axis = (int)draw(p, 2), n = 2 + (int)draw(p, 3);
+	const int64_t size = tj_dim(x, axis) - 2 * n;
+	tj_tensor *sum = NULL;
+	for (int k = 0; k < n; k++) {
+		tj_tensor *t = tj_slice(x, axis, k * (1 + k % 2), k * (1 + k % 2) + size, 1);
+		if (draw(p, 2)) t = tj_mul(t, tj_f(0.5 * k - 1));
+		sum = !sum ? t : draw(p, 3) ? tj_add(sum, t) : tj_maximum(t, sum);
+	}
+	return sum;
+}
+
+static void stencils(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	program p = *(program *)self;
+	tj_tensor *x = tj_cast(in[0], draw(&p, 2) ? TJ_F32 : TJ_F64), *y = tj_cast(in[1], TJ_F32);
+	if (draw(&p, 2)) x = tj_mul(tj_sub(x, tj_f(draw(&p, 9))), draw(&p, 2) ? y : tj_mean(y, TJ_AXES(draw(&p, 2)), true));
+	if (draw(&p, 4) == 0) x = tj_exp(tj_mul(x, tj_f(-0.01)));
+	tj_tensor *a = taps(&p, x), *b = taps(&p, draw(&p, 2) ? a : x);
+	out[0] = draw(&p, 2) ? tj_cast(b, TJ_F32) : tj_cast(tj_clamp(b, tj_f(0), tj_f(255)), TJ_U8);
+	out[1] = draw(&p, 3) ? tj_sum(tj_mul(a, a), draw(&p, 2) ? TJ_AXES(-1) : TJ_ALL, false) : tj_cast(x, TJ_F32);
+	out[2] = tj_cast(taps(&p, draw(&p, 2) ? tj_transpose(b, 0, 1) : tj_floor_divide(tj_cast(in[0], TJ_I32), tj_i(1 + draw(&p, 4)))), TJ_F32);
+}
+
 static void fill(program *p, void *data, tj_dtype t, int64_t n)
 {
 	static const float odd[] = { 0.0f, -0.0f, INFINITY, -INFINITY, NAN };
@@ -189,6 +215,18 @@ static void all_bytes(void **s)
 	use_width(0);
 }
 
+static void all_stencils(void **s)
+{
+	(void)s;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 90 : 3); i++) {
+		if (i && left_out((unsigned long)i)) continue;
+		program p = { (uint32_t)i * 3001u + 1, 2, { 30 + i % 4, 70 + 7 * (i % 11) } };
+		use_width(i / 3);
+		same(stencils, p, TJ_U8, "stencils");
+	}
+	use_width(0);
+}
+
 /* Windows that overlap: fields of several structures at once, a few places apart. */
 static void windows(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -240,6 +278,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids), cmocka_unit_test(all_points), cmocka_unit_test(all_bytes),
 		                            cmocka_unit_test(long_chains), cmocka_unit_test(bools),
-		                            cmocka_unit_test(all_windows) };
+		                            cmocka_unit_test(all_windows), cmocka_unit_test(all_stencils) };
 	KIT_RUN(tests);
 }

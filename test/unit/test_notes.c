@@ -250,6 +250,26 @@ static void fusion_refused(void **s)
 	tj_close(c);
 }
 
+static void differences(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = tj_cast(in[0], TJ_F32), *left = tj_slice(x, 0, 0, 63, 1), *right = tj_slice(x, 0, 1, 64, 1);
+	out[0] = tj_mul(tj_sub(right, left), tj_add(right, left));
+}
+static void repeated(void **s)
+{
+	(void)s;
+	if (!llvm()) return; /* nothing is fused */
+	tj_ctx *c = open_logged("plan", 0);
+	tj_fn *f = FN(c, differences, NULL, 1, 1, .mode = TJ_VERIFY);
+	tj_call1(f, TJ_LIST(tj_full(TJ_U8, TJ_SHAPE(64), tj_i(7))));
+	const note *n = find(&notes, "memory");
+	everywhere(f, n, "is computed again in the kernel that computes ");
+	contains(n->text, "it is read at 2 places there, and its 256 bytes need not be stored");
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void draws_ints(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -679,6 +699,7 @@ int main(void)
 		cmocka_unit_test(boundaries),
 		cmocka_unit_test(other_boundaries),
 		cmocka_unit_test(fusion_refused),
+		cmocka_unit_test(repeated),
 		cmocka_unit_test(evaluator),
 		cmocka_unit_test(op_without_kernel),
 		cmocka_unit_test(library),

@@ -15,7 +15,7 @@
  * are; in each box it reads just one piece of each. Nothing tests where it is, the padded value is not stored, and the interior reads plain
  * slices. The boxes are joined by cats, so each kernel stores where its box lies.
  *
- * With sizes that move nothing is cut: where edges lie is a literal of the code, which then would serve one size only.
+ * Where edges lie differs from size to size, as any extent does: the code of the second size has symbols for it (family.c), and serves all.
  *
  * Where a value would be cut too often, as for a window of many elements in two dimensions, it stays whole, and what is padded is stored.
  */
@@ -219,7 +219,7 @@ tj_status lo_border(const ir_graph *from, ir_graph *to, const lo_opts *o, bool *
 	p.bordered = rt_calloc(n);
 	p.root = rt_calloc(n);
 	tj_status st = p.bordered && p.root ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
-	*did = st == TJ_OK && !o->moving.nmoving && find_roots(&p);
+	*did = st == TJ_OK && find_roots(&p);
 	if (*did) st = lo_walk_graph(&p.w, err);
 	rt_free(p.bordered);
 	rt_free(p.root);

@@ -154,11 +154,20 @@ static ir_ref part_of_view(lo_walk *w, ir_ref r, const lo_box *b)
 	return y == IR_NONE ? y : ir_emit(w->to, (ir_op)n->op, 1, &y, n->nattr, attr, n->site);
 }
 
+/* What an empty box is a part of does not matter, and the rules below look at axes that it has. */
+static bool is_empty(const lo_box *b, int rank)
+{
+	for (int i = 0; i < rank; i++)
+		if (!b->n[i]) return true;
+	return false;
+}
+
 static ir_ref make_part(lo_walk *w, ir_ref r, const lo_box *b)
 {
 	const ir_node *n = ir_at(w->from, r);
 	ir_ref y;
 	if (!memcmp(b->n, dims(w, r), sizeof *b->n * n->rank)) return w->map[r];
+	if (is_empty(b, n->rank)) return ir_keep_device(w->to, ir_const_i(w->to, (tj_dtype)n->dtype, n->rank, b->n, 0), n);
 	if (w->own && w->own(w->env, r, b, &y)) return y;
 	if (lo_by_element(n)) return lo_part_of_point(w, r, b);
 	if (n->op == IR_cat) return part_of_cat(w, r, b);

@@ -227,6 +227,41 @@ static void all_stencils(void **s)
 	use_width(0);
 }
 
+/* Sizes that move are cut at the edges, too, and from the third one on code is there already. */
+static void wave(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *x = in[0], *p = tj_pad(x, TJ_SHAPE(0, 0, 2, 2), TJ_PAD_REFLECT, NULL);
+	(void)self;
+	out[0] = tj_sub(tj_add(tj_roll(x, 1, 0), tj_roll(x, -1, 0)), tj_mul(tj_slice(p, 1, 4, tj_dim(p, 1), 1), tj_slice(p, 1, 0, tj_dim(x, 1), 1)));
+}
+
+static void sizes_move(void **s)
+{
+	enum { SIZES = 6, H = 40, W = 90 };
+	static float x[2 * H * 2 * W], want[2 * H * 2 * W], got[2 * H * 2 * W];
+	tj_ctx *c[2] = { tj_open(TJ_OPTS(tj_open_opts, .backend = "eval")), NULL };
+	tj_fn *f[2] = { kit_fn(c[0], "wave", wave, NULL, 1, 1), NULL };
+	c[1] = kit_open();
+	f[1] = kit_fn(c[1], "wave", wave, NULL, 1, 1);
+	uint64_t compiled[SIZES];
+	(void)s;
+	for (size_t i = 0; i < RT_COUNT(x); i++) x[i] = (float)(i * 37 % 101) - 50;
+	for (int i = 0; i < SIZES; i++) {
+		const int64_t h = H + 5 * i, w = W + 11 * i;
+		for (int k = 0; k < 2; k++) {
+			tj_ctx_use(c[k]);
+			tj_tensor *y = tj_call1(f[k], TJ_LIST(tj_from_data(c[k], TJ_F32, TJ_SHAPE(h, w), x)));
+			tj_read(y, k ? got : want, sizeof(float) * (size_t)(h * w));
+			kit_ok(c[k]);
+		}
+		assert_memory_equal(want, got, sizeof(float) * (size_t)(h * w));
+		compiled[i] = kit_stats(f[1]).compiled;
+	}
+	assert_int_equal(compiled[SIZES - 1], compiled[SIZES - 3]);
+	tj_close(c[0]);
+	tj_close(c[1]);
+}
+
 /* Windows that overlap: fields of several structures at once, a few places apart. */
 static void windows(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -278,6 +313,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids), cmocka_unit_test(all_points), cmocka_unit_test(all_bytes),
 		                            cmocka_unit_test(long_chains), cmocka_unit_test(bools),
-		                            cmocka_unit_test(all_windows), cmocka_unit_test(all_stencils) };
+		                            cmocka_unit_test(all_windows), cmocka_unit_test(all_stencils), cmocka_unit_test(sizes_move) };
 	KIT_RUN(tests);
 }

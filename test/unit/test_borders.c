@@ -245,7 +245,7 @@ static void sizes_move(void **s)
 	f[1] = kit_fn(c[1], "wave", wave, NULL, 1, 1);
 	uint64_t compiled[SIZES];
 	(void)s;
-	for (size_t i = 0; i < RT_COUNT(x); i++) x[i] = (float)(i * 37 % 101) - 50;
+	for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(i * 37 % 101) - 50;
 	for (int i = 0; i < SIZES; i++) {
 		const int64_t h = H + 5 * i, w = W + 11 * i;
 		for (int k = 0; k < 2; k++) {

@@ -23,10 +23,12 @@
 
 enum {
 	SHORT = 16,          /* longest axis that is taken apart */
-	NEAR = 4,            /* the same of results, and of arguments unless it is 2^k: few shuffles take their vectors apart */
+	NEAR = 4,            /* an axis of more elements must fit into one kernel, with all that they are computed from; and unless they are
+	                        2^k, which few shuffles take apart, something else must be done with what is loaded than a plain sum */
 	MOST_WORK = 128,     /* most work of all parts of a value (lo_work()) */
 	MOST_VISITS = 128,   /* values that may be looked at to count it: parts are made as deep, and the stack may be small */
-	SMALL_PRODUCT = 4,   /* largest matrix on the right of a product */
+	SMALL_PRODUCT = 4,   /* rows or columns of a small matrix */
+	LONGEST_RUN = 8,     /* axis of a cumsum that is taken apart: code for more takes as long to make as for a large function */
 	ROWS = 8             /* such a product has at least so many times least_part rows */
 };
 
@@ -44,7 +46,8 @@ typedef struct pass {
 	mark *mark;
 	bool *taken;               /* a reduction is computed from parts; a slice is a part */
 	bool *vetoed;
-	uint32_t *users, *sliced;  /* all its users; those that are slices of one element along a short axis */
+	uint32_t *users, *sliced;  /* all its users, each once; those that are slices of one element along a short axis */
+	bool *kept;                /* all of its elements go, one by one, to where they lie side by side */
 	uint32_t *weighed;         /* the count that met it last */
 	uint32_t counts;           /* so far */
 } pass;
@@ -171,9 +174,11 @@ static bool puts_back(const pass *p, ir_ref r, uint32_t axes)
 	return true;
 }
 
-/* The axes along which a product of small matrices is taken apart; 0: it is none. One matrix on the right, or as many as on the left. */
-static uint32_t product_axes(const pass *p, const ir_node *n)
+/* The axes along which a product of small matrices is taken apart; 0: it is none. One matrix on the right, or as many as on the left.
+ * Products of 3 x 3 or 4 x 4 that are stored are not: joining the parts takes longer than multiplying. */
+static uint32_t product_axes(const pass *p, ir_ref r)
 {
+	const ir_node *n = node(p, r);
 	if (n->op != IR_matmul || n->rank < 2) return 0;
 	const ir_node *a = node(p, operand(p, n, 0)), *b = node(p, operand(p, n, 1));
 	if (a->rank < 2 || b->rank < 2) return 0;
@@ -185,7 +190,7 @@ static uint32_t product_axes(const pass *p, const ir_node *n)
 	if (b->rank == 2) return d[1] >= 2 && rows >= ROWS * p->o->target->least_part ? column : 0;
 	const int64_t m = c[n->rank - 2];
 	if (m > SMALL_PRODUCT || lo_moves(&p->o->moving, m) || rows / m < ROWS * p->o->target->least_part) return 0;
-	return (m > 1 ? row : 0) | (d[1] > 1 ? column : 0);
+	return m * d[1] > NEAR && p->kept[r] ? 0 : (m > 1 ? row : 0) | (d[1] > 1 ? column : 0);
 }
 
 /* ---- is it worth it? ---- */
@@ -194,6 +199,7 @@ typedef struct cost { /* of all parts */
 	int64_t work, values;
 	int visits;          /* of values, while it was counted */
 	bool loads;          /* of an argument that has many elements */
+	bool again;          /* such an argument has several readers */
 	bool stored;         /* of a value that a kernel computes whole */
 } cost;
 
@@ -241,7 +247,10 @@ static void weigh(pass *p, ir_ref r, uint32_t axes, cost *c)
 		add_work(c, 1, count * count_of(p, operand(p, n, 0), reduced(p, n)));
 		weigh(p, operand(p, n, 0), axes_before(p, n, axes) | reduced(p, n), c);
 	} else if (n->op == IR_cat && axes >> ir_attr(p->w.from, n)[0] & 1) return;
-	else if (is_view(n) || ir_is_leaf(n->op)) c->loads |= n->op != IR_const && ir_numel(p->w.from, r) / count >= p->o->target->least_part;
+	else if (is_view(n) || ir_is_leaf(n->op)) {
+		c->loads |= n->op != IR_const && ir_numel(p->w.from, r) / count >= p->o->target->least_part;
+		c->again |= p->users[r] > 1;
+	}
 	else if (is_apart(p, r) && n->op == IR_matmul) weigh_product(p, r, axes, c);
 	else if (is_apart(p, r) && runs(n)) {
 		add_work(c, 1, count);
@@ -262,7 +271,9 @@ static bool worth(pass *p, ir_ref r, uint32_t axes)
 	p->counts++;
 	weigh(p, r, axes, &c);
 	if (c.stored || c.visits > MOST_VISITS) return false;
-	return c.deep ? c.work <= t->weight * 7 / 8 && c.values <= t->members * 7 / 8 : c.work <= MOST_WORK;
+	if (!c.deep) return c.work <= MOST_WORK;
+	if (c.loads && n & (n - 1) && c.work == c.values && !c.again) return false;
+	return c.work <= t->weight * 15 / 16 && c.values <= t->members * 7 / 8;
 }
 
 /* ---- kinds ---- */
@@ -370,9 +381,9 @@ static mark kind_of(pass *p, ir_ref r)
 	if (lo_by_element(n)) return kind_of_point(p, r);
 	if (reduces(n) || searches(n)) return kind_of_reduction(p, r);
 	if (ir_ops[n->op].flags & IR_VIEW) return kind_of_view(p, r);
-	if (runs(n) && n->rank && worth(p, operand(p, n, 0), 1u << attr[0])) return (mark){ APART, false, (uint16_t)(1u << attr[0]) };
+	if (runs(n) && n->rank && dims(p, r)[attr[0]] <= LONGEST_RUN && worth(p, operand(p, n, 0), 1u << attr[0])) return (mark){ APART, false, (uint16_t)(1u << attr[0]) };
 	if (n->op == IR_cat && n->nsrc == dims(p, r)[attr[0]] && n->nsrc <= SHORT) return (mark){ APART, false, (uint16_t)(1u << attr[0]) };
-	const uint32_t axes = product_axes(p, n);
+	const uint32_t axes = product_axes(p, r);
 	return axes ? (mark){ APART, false, (uint16_t)axes } : (mark){ 0 };
 }
 
@@ -403,18 +414,30 @@ static void veto(pass *p)
 	}
 }
 
+static void find_kept(pass *p)
+{
+	for (uint32_t i = 0; i < p->w.from->out.n; i++) p->kept[p->w.from->out.v[i]] = true;
+	for (ir_ref r = p->w.from->node.n; r-- > 0;) {
+		const ir_node *n = node(p, r);
+		const bool passes = lo_by_element(n) || is_view(n);
+		for (int k = 0; k < n->nsrc; k++)
+			if (passes ? p->kept[r] : !(reduces(n) || searches(n) || product_axes(p, r))) p->kept[operand(p, n, k)] = true;
+	}
+}
+
 /* true: some value is taken apart */
 static bool find_kinds(pass *p)
 {
 	bool any = false;
 	for (ir_ref r = 0; r < p->w.from->node.n; r++) {
 		const ir_node *n = node(p, r);
-		for (int k = 0; k < n->nsrc; k++) p->users[operand(p, n, k)]++;
+		for (int k = 0; k < n->nsrc; k++) p->users[operand(p, n, k)] += !k || operand(p, n, k) != operand(p, n, k - 1);
 		if (n->op != IR_slice) continue;
 		const int64_t axis = ir_attr(p->w.from, n)[0];
 		p->sliced[operand(p, n, 0)] += dims(p, operand(p, n, 0))[axis] <= SHORT && dims(p, r)[axis] == 1;
 	}
 	for (uint32_t i = 0; i < p->w.from->out.n; i++) p->users[p->w.from->out.v[i]]++;
+	find_kept(p);
 	for (ir_ref r = 0; r < p->w.from->node.n; r++) p->mark[r] = kind_of(p, r);
 	veto(p);
 	for (ir_ref r = 0; r < p->w.from->node.n; r++) any |= p->taken[r] || (is_apart(p, r) && node(p, r)->op != IR_cat);
@@ -607,8 +630,9 @@ tj_status lo_short(const ir_graph *from, ir_graph *to, const lo_opts *o, bool *d
 	p.vetoed = rt_arena_alloc(&mem, n);
 	p.users = rt_arena_alloc(&mem, n * sizeof *p.users);
 	p.sliced = rt_arena_alloc(&mem, n * sizeof *p.sliced);
+	p.kept = rt_arena_alloc(&mem, n);
 	p.weighed = rt_arena_alloc(&mem, n * sizeof *p.weighed);
-	const bool room = p.mark && p.taken && p.vetoed && p.users && p.sliced && p.weighed;
+	const bool room = p.mark && p.taken && p.vetoed && p.users && p.sliced && p.kept && p.weighed;
 	tj_status st = room ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
 	*did = room && find_kinds(&p);
 	if (*did) st = lo_walk_graph(&p.w, err);

@@ -89,7 +89,22 @@ static ir_ref part_of_cat(lo_walk *w, ir_ref r, const lo_box *b)
 	return count == 1 ? v[0] : ir_emit(w->to, IR_cat, count, v, 1, (int64_t[]){ axis }, n->site);
 }
 
-/* The box of a reshape's operand: axes are the same, or the box has all of those that differ. */
+/* One element of n adjacent axes of `to`, as one of m adjacent axes of `from`. */
+static bool one_below(const int64_t *to, const lo_box *b, int i, int n, const int64_t *from, lo_box *o, int k, int m)
+{
+	int64_t at = 0;
+	for (int a = i; a < i + n; a++) {
+		if (b->n[a] != 1) return false;
+		at = at * to[a] + b->lo[a];
+	}
+	for (int a = k + m - 1; a >= k; a--) {
+		o->lo[a] = at % from[a], o->n[a] = 1;
+		at /= from[a];
+	}
+	return true;
+}
+
+/* The box of a reshape's operand: axes are the same, or the box has all of those that differ, or one element of them. */
 static bool box_below(const lo_walk *w, ir_ref r, const lo_box *b, lo_box *o)
 {
 	const ir_node *n = ir_at(w->from, r);
@@ -102,6 +117,7 @@ static bool box_below(const lo_walk *w, ir_ref r, const lo_box *b, lo_box *o)
 		while (i < n->rank && to[i] == 1) i++;
 		while (k < rank && from[k] == 1) k++;
 		if (i == n->rank || k == rank) return i == n->rank && k == rank;
+		const int i0 = i, k0 = k;
 		int64_t above = to[i], below = from[k];
 		bool all = b->n[i] == to[i];
 		if (above == below) o->lo[k] = b->lo[i], o->n[k] = b->n[i], all = true;
@@ -109,7 +125,7 @@ static bool box_below(const lo_walk *w, ir_ref r, const lo_box *b, lo_box *o)
 			if (above < below && i < n->rank) all &= b->n[i] == to[i], above *= to[i++];
 			else if (below < above && k < rank) below *= from[k++];
 			else return false;
-		if (!all) return false;
+		if (!all && !one_below(to, b, i0, i - i0, from, o, k0, k - k0)) return false;
 	}
 	return true;
 }

@@ -79,6 +79,31 @@ static void points(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[2] = tj_amin(tj_mul(x, y), TJ_AXES(0), false);
 }
 
+/* Small matrices: products, sums over two axes, running sums, what the rows of a softmax or a norm give. */
+static void matrices(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	program p = *(program *)self;
+	const int64_t n = p.dim[1];
+	tj_tensor *x = in[0], *y = in[1], *rows = tj_reshape(x, TJ_SHAPE(p.dim[0], n * n));
+	for (int step = 0; step < 3; step++) {
+		tj_tensor *r = NULL;
+		switch (draw(&p, 8)) {
+		case 0: r = tj_sum(tj_mul(x, y), TJ_AXES(1, 2), true); break;
+		case 1: r = tj_amax(x, TJ_AXES(1, 2), true); break;
+		case 2: r = tj_sum(x, draw(&p, 2) ? TJ_AXES(2) : TJ_AXES(1), true); break;
+		case 3: r = tj_matmul(x, draw(&p, 2) ? y : tj_transpose(y, 1, 2)); break;
+		case 4: r = tj_matmul(x, tj_slice(y, 2, 0, 1, 1)); break;
+		case 5: r = draw(&p, 2) ? tj_cumsum(x, 2) : tj_cumprod(x, 1); break;
+		case 6: r = tj_reshape(tj_softmax(rows, -1), TJ_SHAPE(p.dim[0], n, n)); break;
+		default: r = tj_unsqueeze(tj_cast(tj_argmax(tj_reshape(x, TJ_SHAPE(p.dim[0], n * n)), -1, false), TJ_F32), -1), r = tj_unsqueeze(r, -1);
+		}
+		x = draw(&p, 2) ? tj_add(x, r) : tj_sub(tj_mul(x, r), y);
+	}
+	out[0] = x;
+	out[1] = tj_squeeze(tj_matmul(tj_matmul(x, y), tj_slice(in[0], 2, 0, 1, 1)), TJ_AXES(2));
+	out[2] = draw(&p, 2) ? tj_logsumexp(rows, TJ_AXES(1), false) : tj_select(tj_reshape(x, TJ_SHAPE(p.dim[0], n * n)), 1, n);
+}
+
 /* Bytes: narrow sums, distances, counts. */
 static void bytes(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -204,6 +229,18 @@ static void all_points(void **s)
 	use_width(0);
 }
 
+static void all_matrices(void **s)
+{
+	(void)s;
+	for (int i = 0; i < (strcmp(kit_backend, "eval") ? 60 : 3); i++) {
+		if (i && left_out((unsigned long)i)) continue;
+		const int64_t n = 2 + i % 3;
+		use_width(i / 3);
+		same(matrices, (program){ (uint32_t)i * 4001u + 1, 3, { 70 + i, n, n } }, TJ_F32, "matrices");
+	}
+	use_width(0);
+}
+
 static void all_bytes(void **s)
 {
 	(void)s;
@@ -311,7 +348,8 @@ static void long_chains(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids), cmocka_unit_test(all_points), cmocka_unit_test(all_bytes),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids), cmocka_unit_test(all_points),
+		cmocka_unit_test(all_matrices), cmocka_unit_test(all_bytes),
 		                            cmocka_unit_test(long_chains), cmocka_unit_test(bools),
 		                            cmocka_unit_test(all_windows), cmocka_unit_test(all_stencils), cmocka_unit_test(sizes_move) };
 	KIT_RUN(tests);

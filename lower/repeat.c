@@ -62,7 +62,7 @@ static const ir_node *node(const pass *p, ir_ref r) { return ir_at(p->w.from, r)
 static int64_t numel(const pass *p, ir_ref r) { return ir_numel(p->w.from, r); }
 static ir_ref source(const pass *p, ir_ref r, int k) { return ir_src(p->w.from, node(p, r), k); }
 static bool is_view(const pass *p, ir_ref r) { return ir_ops[node(p, r)->op].flags & IR_VIEW && lo_nread(node(p, r)) == 1; }
-static bool is_cut(const pass *p, ir_ref r) { return node(p, r)->op == IR_slice && ir_attr(p->w.from, node(p, r))[3] == 1; }
+static bool is_cut(const pass *p, ir_ref r) { return node(p, r)->op == IR_slice && ir_attr(p->w.from, node(p, r))[3] > 0; }
 static int64_t bytes_of(const pass *p, ir_ref r) { return numel(p, r) * (int64_t)tj_dtype_size((tj_dtype)node(p, r)->dtype); }
 
 static ir_ref base_of(const pass *p, ir_ref r)
@@ -150,11 +150,7 @@ static void unite(pass *p, ir_ref a, ir_ref b)
 }
 
 /* ---- reads ---- */
-static bool same_box(const pass *p, ir_ref r, const lo_box *a, const lo_box *b)
-{
-	const size_t size = sizeof *a->lo * node(p, r)->rank;
-	return !memcmp(a->lo, b->lo, size) && !memcmp(a->n, b->n, size);
-}
+static bool same_box(const pass *p, ir_ref r, const lo_box *a, const lo_box *b) { return lo_same_box(a, b, node(p, r)->rank); }
 
 static bool add_read(pass *p, ir_ref r, seen s)
 {
@@ -271,7 +267,7 @@ static bool read_view(pass *p, ir_ref r)
 	p->apart[x] |= p->apart[r];
 	for (uint32_t i = p->first[r]; i; i = p->seen.v[i].next) {
 		seen s = p->seen.v[i];
-		if (is_cut(p, r)) s.box.lo[attr[0]] += attr[1];
+		if (is_cut(p, r)) lo_box_below_slice(&s.box, (int)attr[0], attr[1], attr[3]);
 		else {
 			p->apart[x] |= !is_whole(p, r, &s.box);
 			s.box = lo_whole(&p->w, x);
@@ -335,7 +331,7 @@ static ir_ref walk(void *env, ir_ref r, ir_ref *src)
 	p->leads[r] = p->again[r] || (is_view(p, r) && p->leads[source(p, r, 0)]);
 	if (!is_cut(p, r) || !p->leads[r]) return lo_copy(p->w.to, p->w.from, r, src);
 	lo_box b = lo_whole(&p->w, r);
-	b.lo[attr[0]] = attr[1];
+	lo_box_below_slice(&b, (int)attr[0], attr[1], attr[3]);
 	return lo_part(&p->w, source(p, r, 0), &b);
 }
 

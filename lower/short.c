@@ -506,7 +506,7 @@ static ir_ref reduce_parts(pass *p, ir_ref r, const lo_box *b)
 	lo_box o = { .n = { 0 } };
 	for (int k = 0, i = 0; k < rank; k++) {
 		if (n->rank < rank && set >> k & 1) continue;
-		o.lo[k] = b->lo[i], o.n[k] = b->n[i];
+		lo_box_axis(&o, k, b, i);
 		i++;
 	}
 	for (int i = 0; i < count; i++) v[i] = part(p, x, &o, set, i);
@@ -525,7 +525,7 @@ static ir_ref part_of_reduction(pass *p, ir_ref r, const lo_box *b)
 	const uint32_t set = reduced(p, n);
 	lo_box o = lo_whole(&p->w, x);
 	for (int k = 0, i = 0; k < node(p, x)->rank; k++) {
-		if (!(set >> k & 1)) o.lo[k] = b->lo[i], o.n[k] = b->n[i];
+		if (!(set >> k & 1)) lo_box_axis(&o, k, b, i);
 		i += ir_attr(p->w.from, n)[0] || !(set >> k & 1);
 	}
 	ir_ref y = lo_part(&p->w, x, &o);

@@ -26,6 +26,12 @@ bool lo_flips(const ir_graph *g, const ir_node *flip, int axis)
 /* ---- parts ---- */
 static const int64_t *dims(const lo_walk *w, ir_ref r) { return ir_dims(w->from, ir_at(w->from, r)); }
 
+bool lo_same_box(const lo_box *a, const lo_box *b, int rank)
+{
+	const size_t bytes = sizeof *a->n * (size_t)rank;
+	return !memcmp(a->lo, b->lo, bytes) && !memcmp(a->n, b->n, bytes) && !memcmp(a->skip, b->skip, bytes);
+}
+
 lo_box lo_whole(const lo_walk *w, ir_ref r)
 {
 	lo_box b = { .n = { 0 } };
@@ -38,9 +44,8 @@ lo_box lo_box_of_operand(const lo_walk *w, ir_ref r, ir_ref x, const lo_box *b)
 	const int lead = ir_at(w->from, r)->rank - ir_at(w->from, x)->rank;
 	lo_box o = { .n = { 0 } };
 	for (int i = 0; i < ir_at(w->from, x)->rank; i++) {
-		const bool same = dims(w, x)[i] == dims(w, r)[i + lead];
-		o.lo[i] = same ? b->lo[i + lead] : 0;
-		o.n[i] = same ? b->n[i + lead] : 1;
+		o.n[i] = 1;
+		if (dims(w, x)[i] == dims(w, r)[i + lead]) lo_box_axis(&o, i, b, i + lead);
 	}
 	return o;
 }
@@ -50,7 +55,7 @@ ir_ref lo_slice(lo_walk *w, ir_ref r, const lo_box *b)
 	ir_ref y = w->map[r];
 	for (int i = 0; i < ir_at(w->from, r)->rank && y != IR_NONE; i++)
 		if (b->n[i] != dims(w, r)[i])
-			y = ir_emit(w->to, IR_slice, 1, &y, 4, (int64_t[]){ i, b->lo[i], b->lo[i] + b->n[i], 1 }, ir_at(w->from, r)->site);
+			y = ir_emit(w->to, IR_slice, 1, &y, 4, (int64_t[]){ i, b->lo[i], lo_box_end(b, i), lo_box_step(b, i) }, ir_at(w->from, r)->site);
 	return y;
 }
 
@@ -72,7 +77,7 @@ static ir_ref part_of_cat(lo_walk *w, ir_ref r, const lo_box *b)
 	enum { PIECES = 16 };
 	const ir_node *n = ir_at(w->from, r);
 	const int axis = (int)ir_attr(w->from, n)[0];
-	int64_t at = 0, end = b->lo[axis] + b->n[axis];
+	int64_t at = 0, end = lo_box_end(b, axis);
 	ir_ref v[PIECES];
 	int count = 0;
 	for (int k = 0; k < n->nsrc && at < end; k++) {
@@ -80,10 +85,10 @@ static ir_ref part_of_cat(lo_walk *w, ir_ref r, const lo_box *b)
 		const int64_t next = at + dims(w, x)[axis], lo = b->lo[axis] > at ? b->lo[axis] : at, hi = end < next ? end : next;
 		lo_box piece = *b;
 		piece.lo[axis] = lo - at;
-		piece.n[axis] = hi - lo;
+		if (!b->skip[axis]) piece.n[axis] = hi - lo;
 		at = next;
 		if (hi <= lo) continue;
-		if (count == PIECES) return lo_slice(w, r, b);
+		if (count == PIECES || (b->skip[axis] && (lo > b->lo[axis] || hi < end))) return lo_slice(w, r, b); /* steps over an edge */
 		v[count++] = lo_part(w, x, &piece);
 	}
 	return count == 1 ? v[0] : ir_emit(w->to, IR_cat, count, v, 1, (int64_t[]){ axis }, n->site);
@@ -120,7 +125,7 @@ static bool box_below(const lo_walk *w, ir_ref r, const lo_box *b, lo_box *o)
 		const int i0 = i, k0 = k;
 		int64_t above = to[i], below = from[k];
 		bool all = b->n[i] == to[i];
-		if (above == below) o->lo[k] = b->lo[i], o->n[k] = b->n[i], all = true;
+		if (above == below) lo_box_axis(o, k, b, i), all = true;
 		for (i++, k++; above != below;)
 			if (above < below && i < n->rank) all &= b->n[i] == to[i], above *= to[i++];
 			else if (below < above && k < rank) below *= from[k++];
@@ -146,23 +151,24 @@ static ir_ref part_of_view(lo_walk *w, ir_ref r, const lo_box *b)
 		if (!box_below(w, r, b, &o)) return lo_slice(w, r, b);
 		return ir_reshape(w->to, lo_part(w, x, &o), n->rank, b->n, n->site);
 	case IR_slice:
-		o.lo[attr[0]] = attr[1] + b->lo[attr[0]] * attr[3];
-		if (attr[3] == 1 || b->n[attr[0]] == 1) return lo_part(w, x, &o);
+		lo_box_below_slice(&o, (int)attr[0], attr[1], attr[3]);
+		if (attr[3] > 0 || b->n[attr[0]] == 1) return lo_part(w, x, &o);
 		o = lo_whole(w, x); /* all of that axis, then its slice */
 		for (int i = 0; i < rank; i++)
-			if (i != attr[0]) o.lo[i] = b->lo[i], o.n[i] = b->n[i];
+			if (i != attr[0]) lo_box_axis(&o, i, b, i);
 		y = lo_part(w, x, &o);
 		if (b->n[attr[0]] != dims(w, r)[attr[0]]) return lo_slice(w, r, b);
 		return y == IR_NONE ? y : ir_emit(w->to, IR_slice, 1, &y, 4, attr, n->site);
 	case IR_flip:
 		for (int i = 0; i < rank; i++)
-			if (lo_flips(w->from, n, i)) o.lo[i] = dims(w, r)[i] - b->lo[i] - b->n[i];
+			if (lo_flips(w->from, n, i)) o.lo[i] = dims(w, r)[i] - lo_box_end(b, i);
 		break;
 	case IR_permute:
-		for (int i = 0; i < rank; i++) o.lo[attr[i]] = b->lo[i], o.n[attr[i]] = b->n[i];
+		for (int i = 0; i < rank; i++) lo_box_axis(&o, (int)attr[i], b, i);
 		break;
 	case IR_transpose:
-		o.lo[attr[0]] = b->lo[attr[1]], o.n[attr[0]] = b->n[attr[1]], o.lo[attr[1]] = b->lo[attr[0]], o.n[attr[1]] = b->n[attr[0]];
+		lo_box_axis(&o, (int)attr[0], b, (int)attr[1]);
+		lo_box_axis(&o, (int)attr[1], b, (int)attr[0]);
 		break;
 	default: return lo_slice(w, r, b);
 	}
@@ -192,9 +198,8 @@ static ir_ref make_part(lo_walk *w, ir_ref r, const lo_box *b)
 
 ir_ref lo_part(lo_walk *w, ir_ref r, const lo_box *b)
 {
-	const size_t bytes = sizeof *b->n * ir_at(w->from, r)->rank;
 	for (int32_t i = w->first[r]; i >= 0; i = w->made.v[i].next)
-		if (!memcmp(w->made.v[i].box.lo, b->lo, bytes) && !memcmp(w->made.v[i].box.n, b->n, bytes)) return w->made.v[i].part;
+		if (lo_same_box(&w->made.v[i].box, b, ir_at(w->from, r)->rank)) return w->made.v[i].part;
 	const ir_ref y = make_part(w, r, b);
 	if (y == IR_NONE || !rt_push(&w->made, ((lo_made){ y, w->first[r], *b }))) return IR_NONE;
 	w->first[r] = (int32_t)w->made.n - 1;

@@ -5,7 +5,23 @@
 
 #include "lower/low.h"
 
-typedef struct lo_box { int64_t lo[TJ_MAX_RANK], n[TJ_MAX_RANK]; } lo_box; /* along axis i: n[i] indices from lo[i] on */
+/* Along axis i: n[i] indices from lo[i] on; between two of them skip[i] are left out. Of one index skip is 0. */
+typedef struct lo_box { int64_t lo[TJ_MAX_RANK], n[TJ_MAX_RANK], skip[TJ_MAX_RANK]; } lo_box;
+static inline int64_t lo_box_step(const lo_box *b, int i) { return b->skip[i] + 1; }
+static inline int64_t lo_box_end(const lo_box *b, int i) { return b->lo[i] + (b->n[i] - 1) * lo_box_step(b, i) + 1; } /* behind its last index */
+static inline void lo_box_axis(lo_box *o, int k, const lo_box *b, int i) /* axis k of o: axis i of b */
+{
+	o->lo[k] = b->lo[i];
+	o->n[k] = b->n[i];
+	o->skip[k] = b->skip[i];
+}
+/* The indices of b along axis i are positions in a slice of positive step; then those of its operand. */
+static inline void lo_box_below_slice(lo_box *b, int i, int64_t start, int64_t step)
+{
+	b->skip[i] = b->n[i] > 1 ? lo_box_step(b, i) * step - 1 : 0;
+	b->lo[i] = start + b->lo[i] * step;
+}
+bool lo_same_box(const lo_box *a, const lo_box *b, int rank);
 typedef struct lo_made { ir_ref part; int32_t next; lo_box box; } lo_made; /* next: of the same value; -1 ends the list */
 
 typedef struct lo_walk {

@@ -130,14 +130,14 @@ static void chains(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[2] = tj_sum(v, TJ_ALL, false);
 }
 
-/* Slices of bytes that are cast, of products, of stencils: each read at several places. */
+/* Slices of bytes that are cast, of products, of stencils: each read at several places. Some have steps. */
 static tj_tensor *taps(program *p, tj_tensor *x)
 {
-	const int axis = (int)draw(p, 2), n = 2 + (int)draw(p, 3);
+	const int axis = (int)draw(p, 2), n = 2 + (int)draw(p, 3), step = tj_dim(x, axis) < 60 || draw(p, 2) ? 1 : 2 + (int)draw(p, 2);
 	const int64_t size = tj_dim(x, axis) - 2 * n;
 	tj_tensor *sum = NULL;
 	for (int k = 0; k < n; k++) {
-		tj_tensor *t = tj_slice(x, axis, k * (1 + k % 2), k * (1 + k % 2) + size, 1);
+		tj_tensor *t = tj_slice(x, axis, k * (1 + k % 2), k * (1 + k % 2) + size, step);
 		if (draw(p, 2)) t = tj_mul(t, tj_f(0.5 * k - 1));
 		sum = !sum ? t : draw(p, 3) ? tj_add(sum, t) : tj_maximum(t, sum);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* notes: what lowering decided, and why: values that are stored, or that a kernel computes again, ops without a kernel, routines that were chosen
- * or are missing. None of it is stored: each request lowers the graph once more, up to the steps. */
+/* notes: what lowering decided, and why: values that are stored, or that a kernel computes again, ops without a kernel, routines that were
+ * chosen or are missing. None of it is stored: each request lowers the graph once more, up to the steps. */
 #include "lower/library.h"
 
 enum { SMALL = 64 << 10 }; /* bytes; stored values of less are told of together */

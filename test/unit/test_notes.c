@@ -308,6 +308,29 @@ static void sorts(tj_tensor **out, tj_tensor *const *in, void *self)
 	(void)self;
 	out[0] = tj_exp(tj_sort(tj_neg(in[0]), 1, false, NULL));
 }
+static void gathered(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_index_select(tj_exp(in[0]), 0, tj_argmax(in[0], 1, false));
+}
+static void beside(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = tj_cat(TJ_LIST(tj_exp(in[0]), in[0]), 0);
+	out[0] = tj_sum(x, TJ_AXES(1), false);
+}
+static void multiplied(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = tj_exp(in[0]);
+	out[0] = tj_matmul(x, in[0]);
+}
+static void across(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = tj_transpose(in[0], 0, 1);
+	out[0] = tj_div(x, tj_sum(tj_exp(x), TJ_AXES(1), true));
+}
 static void small(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -331,6 +354,13 @@ static void stored(void **s)
 	told_of(c, sorts, 256, 1, "stored", ": a routine computes it, and stores its result");
 	contains(log_text, "is stored, 256.0 KiB, for sort at test/unit/test_notes.c:");
 	contains(log_text, ": a routine computes that, and reads its operands from memory\n");
+	told_of(c, gathered, 256, 1, "stored", ": that reads it at indices which are known only when it runs");
+	told_of(c, beside, 256, 1, "stored", "is stored, 512.0 KiB, for sum at test/unit/test_notes.c:");
+	contains(log_text, ": its operands are stored side by side\n");
+	told_of(c, multiplied, 256, 1, "fusion",
+	        ": a matrix product computes only a few plain ops on arguments as it reads an operand; its values go through memory between two "
+	        "kernels, 256.0 KiB");
+	told_of(c, across, 1024, 1, "stored", ": rows of it, as that reads them, have no one stride, or their elements lie far apart");
 	told_of(c, small, 16, 1, "stored", "is stored, 4.0 KiB, and so are 3 more of less than 64 KiB");
 	tj_close(c);
 }

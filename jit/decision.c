@@ -8,9 +8,25 @@
 /* ---- decisions of lowering ---- */
 static const char *const kinds[] = { [LO_NOTE_FUSION] = "fusion",
 	                             [LO_NOTE_MEMORY] = "memory",
+	                             [LO_NOTE_STORED] = "stored",
 	                             [LO_NOTE_EVALUATOR] = "evaluator",
 	                             [LO_NOTE_LIBRARY] = "library",
 	                             [LO_NOTE_DEVICE] = "device" };
+
+static void put_bytes(int64_t n, rt_text *t)
+{
+	if (n < 1024) rt_putf(t, "%d bytes", (int)n);
+	else if (n < 1 << 20) rt_putf(t, "%.1f KiB", (double)n / 1024);
+	else rt_putf(t, "%.1f MiB", (double)n / (1 << 20));
+}
+
+static void put_stored(const lo_note *n, rt_text *t)
+{
+	rt_puts(t, "is stored, ");
+	put_bytes(n->bytes, t);
+	if (*n->other) rt_putf(t, ", for %s at %s: ", n->other, n->other_site ? n->other_site : "?");
+	else rt_puts(t, ", ");
+}
 
 static void put_decision(const lo_note *n, rt_text *t)
 {
@@ -18,9 +34,13 @@ static void put_decision(const lo_note *n, rt_text *t)
 		rt_putf(t, "is not part of the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
 	else if (n->kind == LO_NOTE_MEMORY)
 		rt_putf(t, "is computed again in the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
+	else if (n->kind == LO_NOTE_STORED) put_stored(n, t);
 	else rt_putf(t, "is computed by %s%s: ", n->kind == LO_NOTE_LIBRARY ? "" : "the ", n->other);
 	rt_puts(t, n->why);
 	if (*n->hint) rt_putf(t, "; %s", n->hint);
+	if (n->kind != LO_NOTE_FUSION || !n->bytes) return;
+	rt_puts(t, ", ");
+	put_bytes(n->bytes, t);
 }
 
 typedef void see_decision(void *self, const lo_note *n);
@@ -59,7 +79,7 @@ static void tell_decision(void *self, const lo_note *n)
 	r.found = n->other;
 	r.trace = (int)x->e->number;
 	r.segment = (int)x->boundary->segment->number;
-	jit_tell(x->f, n->kind == LO_NOTE_FUSION ? RT_LOG_FUSION : RT_LOG_PLAN, &r);
+	jit_tell(x->f, n->kind == LO_NOTE_FUSION || n->kind == LO_NOTE_STORED ? RT_LOG_FUSION : RT_LOG_PLAN, &r);
 	rt_text_free(&t);
 }
 

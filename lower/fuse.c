@@ -605,7 +605,7 @@ static void place(lo_low *L, ir_ref r)
 		const relay by = find_again(L, r, w, n, best);
 		const bool own = v->own, others = is_loaded(w, n, best);
 		if (others) v->own = true;
-		L->why = "the kernel reads it at several indices: it is stored and loaded";
+		L->why = w[best].torn ? LO_TORN : "the reduction reads it over axes that its own operands lack: it is stored instead of these";
 		if (!w[best].torn && !v->apart && try_join(L, w[best].group, r, w[best].map, kept || others)) {
 			v->refused = NULL;
 			lo_take_again(L, r, w, n, &by);

@@ -93,6 +93,8 @@ typedef struct lo_val {
 	lo_dest *dest;
 	const char *refused; /* why its readers' groups refused to compute it; NULL: none was asked, or one computes it */
 	uint32_t refused_by; /* the group that gave that reason */
+	const char *parted;  /* why two groups that read it did not merge, the last such pair; NULL: none was tried */
+	uint32_t parts[2];   /* that pair */
 } lo_val;
 
 typedef struct lo_panels { /* a view of a constant, which is stored in panels (LO_PANELS, LO_WORDS). No padding: compared as bytes */
@@ -154,8 +156,16 @@ typedef struct lo_line {
 	uint64_t visits;             /* places that searches have visited */
 } lo_line;
 
-/* A value that repeat.c computes at several places; reader: one of those that read it. */
-typedef struct lo_repeated { const char *op, *site, *reader, *reader_site; int64_t bytes; int places; } lo_repeated;
+/* lo_val.refused of a value that its reader's kernel reads at several maps */
+#define LO_TORN "the kernel reads it at several indices: it is stored and loaded"
+
+/* A value that is read at several places; reader: one of those that read it. why: why repeat.c does not compute it at each; NULL: it does.
+ * work: of an element, with what leads to it; most: if that is why, how much may be added for each element; else 0. */
+typedef struct lo_repeated {
+	const char *op, *site, *reader, *reader_site, *why;
+	int64_t bytes;
+	int places, work, most;
+} lo_repeated;
 typedef struct lo_repeats { rt_vec(lo_repeated) of; } lo_repeats;
 
 typedef enum lo_kind { LO_STEP_KERNEL, LO_STEP_LIBRARY, LO_STEP_CALL, LO_STEP_COPY, LO_STEP_FLOW, LO_STEP_TO } lo_kind;

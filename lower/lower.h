@@ -429,6 +429,7 @@ typedef enum lo_note_kind {
 	LO_NOTE_FUSION,    /* a value is stored because the kernels that read it refused to compute it */
 	LO_NOTE_MEMORY,    /* a kernel that reads a value late computes it again, so that it need not be kept; or at each of several
 	                    places that read it, so that it need not be stored */
+	LO_NOTE_STORED,    /* a value is stored for another reason; or small ones are, together */
 	LO_NOTE_EVALUATOR, /* an op that no kernel computes */
 	LO_NOTE_LIBRARY, /* a routine was chosen, or a kernel because the routine that the settings prefer cannot compute the op; or a fast
 	                    product has instructions of its own */
@@ -437,8 +438,10 @@ typedef enum lo_note_kind {
 typedef struct lo_note {
 	lo_note_kind kind;
 	const char *op, *site;          /* the node */
-	const char *other, *other_site; /* FUSION: an op of the kernel that refused; MEMORY: of the late one; LIBRARY: the routine */
+	const char *other, *other_site; /* FUSION: an op of the kernel that refused; MEMORY: of the late one; STORED: a reader; LIBRARY: the
+	                                   routine */
 	const char *why, *hint;
+	int64_t bytes;                  /* FUSION, STORED: that are stored */
 } lo_note;
 typedef void lo_tell(void *self, const lo_note *n);
 /* Calls tell for each note. x: the plan made from g; its steps say which routines were chosen. */

@@ -106,20 +106,33 @@ static bool move(lo_low *L, uint32_t a, uint32_t b)
 	return true;
 }
 
+static bool parted(lo_low *L, ir_ref r, uint32_t a, uint32_t b, const char *why)
+{
+	lo_val *v = &L->val[r];
+	v->parted = why;
+	v->parts[0] = a;
+	v->parts[1] = b;
+	return false;
+}
+
 bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, const lo_map *mb)
 {
 	lo_group *A = L->group.v[a], *B = L->group.v[b];
 	int to[LO_ATOMS] = { 0 };
 	if (B->reduces && !A->reduces) return lo_merge(L, r, b, mb, a, ma);
-	if (A->device != B->device || A->product || B->product) return false;
+	if (A->device != B->device) return parted(L, r, a, b, "they run on different devices");
+	if (A->product || B->product) return parted(L, r, a, b, "one of them computes a matrix product");
 	const lo_target *t = lo_target_on(L->o, A->device);
 	if (A->weight + B->weight > t->weight || A->member.n + B->member.n > (uint32_t)t->members ||
 	    A->reductions + B->reductions > MAX_LOOPS)
-		return false;
-	if (A->classed && B->classed && A->column != B->column) return false;
+		return parted(L, r, a, b, "one kernel with both would be larger than registers allow");
+	if (A->classed && B->classed && A->column != B->column) return parted(L, r, a, b, "one of them reduces rows, the other one columns");
 	lo_expr ea = lo_row_major(L, A, r, ma), eb = lo_row_major(L, B, r, mb);
-	if (!all_used(A, &ea, B->reduces) || !all_used(B, &eb, true) || lo_path_between(L, a, b)) return false;
-	if (!pair_atoms(L, r, A, ma, B, mb, to) || !whole_r(A, B, to) || !take_r(L, A, b, to)) return false;
+	if (!all_used(A, &ea, B->reduces) || !all_used(B, &eb, true))
+		return parted(L, r, a, b, "one of them has an index that it does not have");
+	if (lo_path_between(L, a, b)) return parted(L, r, a, b, "one of them, or a step between them, needs what the other one stores");
+	if (!pair_atoms(L, r, A, ma, B, mb, to) || !whole_r(A, B, to) || !take_r(L, A, b, to))
+		return parted(L, r, a, b, "they do not walk its elements in one order");
 	rewrite(A, B, to);
 	return move(L, a, b);
 }

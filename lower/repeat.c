@@ -229,28 +229,49 @@ static bool is_deep(const pass *p, ir_ref r, int places)
 	return deep;
 }
 
-static void tell(pass *p, ir_ref r, int places)
+static const char TOO_MUCH[] = "it costs too much to compute again";
+
+static void tell(pass *p, ir_ref r, int places, const char *why)
 {
 	const ir_node *n = node(p, r), *by = node(p, p->seen.v[p->first[r]].by);
 	if (!p->told) return;
-	const lo_repeated x = { ir_ops[n->op].name, n->site, ir_ops[by->op].name, by->site, bytes_of(p, r), places };
+	const int most = why == TOO_MUCH ? most_work(p, r) : 0;
+	const lo_repeated x = { ir_ops[n->op].name, n->site, ir_ops[by->op].name, by->site, why, bytes_of(p, r), places, p->work[r], most };
 	rt_push(&p->told->of, x); /* out of memory: a note is missing */
+}
+
+/* Elements that are computed beyond one computation of the value. */
+static double more_elements(const pass *p, ir_ref r)
+{
+	double all = 0;
+	for (uint32_t i = p->first[r]; i; i = p->seen.v[i].next)
+		if (is_first(p, r, i, false)) all += (double)elements(p, r, &p->seen.v[i].box);
+	return all > (double)numel(p, r) ? all - (double)numel(p, r) : 0;
+}
+
+/* Why value r, which one kernel reads at several places, is not computed at each; NULL: it is. */
+static const char *why_whole(const pass *p, ir_ref r, int places, double more)
+{
+	if (places > MOST_PLACES) return "these are too many";
+	if (p->nread[r] == MOST_READS) return "its reads are too many";
+	if (p->apart[r]) return "it is read as a whole, too: as an output, or by an op that reads memory";
+	if (!is_straight(p, r)) return "too many of its elements are read through a broadcast or a view that is no slice";
+	if (is_deep(p, r, places) && p->work[r] > SMALL_WORK) return "what reads it is computed at fewer places, and stencils would multiply";
+	if (more * p->work[r] > (double)numel(p, r) * most_work(p, r)) return TOO_MUCH;
+	if (p->spent + more * lo_work(node(p, r)) > p->most) return "the graph would compute more than three times as much";
+	return has_room(p, r) ? NULL : "the kernel that reads it has no room to compute it at each place";
 }
 
 static bool decide(pass *p, ir_ref r, int places)
 {
-	double all = 0;
-	if (places < 2 || places > MOST_PLACES || p->apart[r] || !p->data[r] || !numel(p, r) || !is_straight(p, r) || !is_torn(p, r)) return false;
-	if (is_deep(p, r, places) && p->work[r] > SMALL_WORK) return false;
-	for (uint32_t i = p->first[r]; i; i = p->seen.v[i].next)
-		if (is_first(p, r, i, false)) all += (double)elements(p, r, &p->seen.v[i].box);
-	const double more = all > (double)numel(p, r) ? all - (double)numel(p, r) : 0;
-	if (more * p->work[r] > (double)numel(p, r) * most_work(p, r)) return false;
-	if (p->spent + more * lo_work(node(p, r)) > p->most || !has_room(p, r)) return false;
+	if (places < 2 || !p->data[r] || !numel(p, r) || !is_torn(p, r)) return false;
+	const double more = more_elements(p, r);
+	const char *why = why_whole(p, r, places, more);
+	tell(p, r, places, why);
+	if (why) return false;
 	p->spent += more * lo_work(node(p, r));
 	for (uint32_t i = p->first[r]; i; i = p->seen.v[i].next)
 		if (is_first(p, r, i, true)) p->weight[region_of(p, p->seen.v[i].by)] += lo_work(node(p, r));
-	tell(p, r, places);
 	return true;
 }
 

@@ -270,6 +270,101 @@ static void repeated(void **s)
 	tj_close(c);
 }
 
+/* ---- what is stored, and why ---- */
+/* Calls a function of f32[n,n], which says `why` in a note of the kind. */
+static void told_of(tj_ctx *c, tj_body *body, int64_t n, int nout, const char *kind, const char *why)
+{
+	tj_tensor *out[2];
+	tj_fn *f = FN(c, body, NULL, 1, nout, .mode = TJ_VERIFY);
+	notes.n = 0;
+	tj_call(f, out, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(n, n), tj_f(0.5))));
+	everywhere(f, find(&notes, kind), why);
+	kit_ok(c);
+}
+
+static tj_tensor *part(tj_tensor *x, int axis, int64_t i) { return tj_slice(x, axis, i, 252 + i, 1); }
+static void costly(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *e = tj_exp(in[0]);
+	out[0] = tj_add(part(e, 0, 0), tj_add(part(e, 0, 1), tj_add(part(e, 0, 2), part(e, 0, 3))));
+}
+static void whole_too(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = tj_neg(in[0]), *p = tj_matmul(x, x);
+	out[0] = tj_add(part(x, 0, 0), part(x, 0, 1));
+	out[1] = p;
+}
+static void two_axes(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *e = tj_exp(in[0]);
+	out[0] = tj_sum(e, TJ_AXES(0), false);
+	out[1] = tj_sum(tj_exp(e), TJ_AXES(1), false);
+}
+static void sorts(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_exp(tj_sort(tj_neg(in[0]), 1, false, NULL));
+}
+static void gathered(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_index_select(tj_exp(in[0]), 0, tj_argmax(in[0], 1, false));
+}
+static void beside(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = tj_cat(TJ_LIST(tj_exp(in[0]), in[0]), 0);
+	out[0] = tj_sum(x, TJ_AXES(1), false);
+}
+static void multiplied(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = tj_exp(in[0]);
+	out[0] = tj_matmul(x, in[0]);
+}
+static void across(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *x = tj_transpose(in[0], 0, 1);
+	out[0] = tj_div(x, tj_sum(tj_exp(x), TJ_AXES(1), true));
+}
+static void small(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(tj_sort(tj_neg(in[0]), 1, false, NULL), tj_sort(tj_exp(in[0]), 1, false, NULL));
+}
+
+static void stored(void **s)
+{
+	(void)s;
+	if (!llvm()) return; /* the evaluator stores all */
+	tj_ctx *c = open_logged("fusion,plan", 0);
+	told_of(c, costly, 256, 1, "fusion",
+	        ": it is read at 4 places there, and not computed at each: that costs about 10 instructions at each place, and at most 8 for "
+	        "each element may be added; fewer places, or fewer instructions, would avoid it; its values go through memory between two "
+	        "kernels, 256.0 KiB");
+	told_of(c, whole_too, 256, 2, "fusion",
+	        ": it is read at 2 places there, and not computed at each: it is read as a whole, too: as an output, or by an op that reads "
+	        "memory; its values go through memory between two kernels, 256.0 KiB");
+	told_of(c, two_axes, 256, 2, "stored", "is stored, 256.0 KiB, for sum at test/unit/test_notes.c:");
+	contains(log_text, " from it: one of them reduces rows, the other one columns\n");
+	told_of(c, sorts, 256, 1, "stored", ": a routine computes it, and stores its result");
+	contains(log_text, "is stored, 256.0 KiB, for sort at test/unit/test_notes.c:");
+	contains(log_text, ": a routine computes that, and reads its operands from memory\n");
+	told_of(c, gathered, 256, 1, "stored", ": that reads it at indices which are known only when it runs");
+	told_of(c, beside, 256, 1, "stored", "is stored, 512.0 KiB, for sum at test/unit/test_notes.c:");
+	contains(log_text, ": its operands are stored side by side\n");
+	told_of(c, multiplied, 256, 1, "fusion",
+	        ": a matrix product computes only a few plain ops on arguments as it reads an operand; its values go through memory between two "
+	        "kernels, 256.0 KiB");
+	told_of(c, across, 1024, 1, "stored", ": rows of it, as that reads them, have no one stride, or their elements lie far apart");
+	told_of(c, small, 16, 1, "stored", "is stored, 4.0 KiB, and so are 3 more of less than 64 KiB");
+	tj_close(c);
+}
+
 static void draws_ints(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -699,7 +794,7 @@ int main(void)
 		cmocka_unit_test(boundaries),
 		cmocka_unit_test(other_boundaries),
 		cmocka_unit_test(fusion_refused),
-		cmocka_unit_test(repeated),
+		cmocka_unit_test(repeated), cmocka_unit_test(stored),
 		cmocka_unit_test(evaluator),
 		cmocka_unit_test(op_without_kernel),
 		cmocka_unit_test(library),

@@ -116,7 +116,10 @@ typedef struct cg_recipe {
 } cg_recipe;
 
 static inline bool cg_rows(const cg_recipe *h) { return h->form == CG_ALONG_R; }
-static inline int cg_lanes_of(const cg_recipe *h, const lo_section *s) { return cg_rows(h) ? h->loop_lanes[s - h->k->section.v] : h->lanes; }
+static inline int cg_lanes_of(const cg_recipe *h, const lo_section *s)
+{
+	return cg_rows(h) ? h->loop_lanes[s - h->k->section.v] : h->lanes;
+}
 
 /* Of vectors of so many lanes: as many as one register holds. */
 static inline int cg_lanes_in_register(int bits, int lanes, tj_dtype t)

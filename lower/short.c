@@ -381,7 +381,8 @@ static mark kind_of(pass *p, ir_ref r)
 	if (lo_by_element(n)) return kind_of_point(p, r);
 	if (reduces(n) || searches(n)) return kind_of_reduction(p, r);
 	if (ir_ops[n->op].flags & IR_VIEW) return kind_of_view(p, r);
-	if (runs(n) && n->rank && dims(p, r)[attr[0]] <= LONGEST_RUN && worth(p, operand(p, n, 0), 1u << attr[0])) return (mark){ APART, false, (uint16_t)(1u << attr[0]) };
+	if (runs(n) && n->rank && dims(p, r)[attr[0]] <= LONGEST_RUN && worth(p, operand(p, n, 0), 1u << attr[0]))
+		return (mark){ APART, false, (uint16_t)(1u << attr[0]) };
 	if (n->op == IR_cat && n->nsrc == dims(p, r)[attr[0]] && n->nsrc <= SHORT) return (mark){ APART, false, (uint16_t)(1u << attr[0]) };
 	const uint32_t axes = product_axes(p, r);
 	return axes ? (mark){ APART, false, (uint16_t)axes } : (mark){ 0 };

@@ -8,7 +8,8 @@
 /* Along axis i: n[i] indices from lo[i] on; between two of them skip[i] are left out. Of one index skip is 0. */
 typedef struct lo_box { int64_t lo[TJ_MAX_RANK], n[TJ_MAX_RANK], skip[TJ_MAX_RANK]; } lo_box;
 static inline int64_t lo_box_step(const lo_box *b, int i) { return b->skip[i] + 1; }
-static inline int64_t lo_box_end(const lo_box *b, int i) { return b->lo[i] + (b->n[i] - 1) * lo_box_step(b, i) + 1; } /* behind its last index */
+/* behind its last index */
+static inline int64_t lo_box_end(const lo_box *b, int i) { return b->lo[i] + (b->n[i] - 1) * lo_box_step(b, i) + 1; }
 static inline void lo_box_axis(lo_box *o, int k, const lo_box *b, int i) /* axis k of o: axis i of b */
 {
 	o->lo[k] = b->lo[i];

@@ -269,7 +269,8 @@ static void wave(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_tensor *x = in[0], *p = tj_pad(x, TJ_SHAPE(0, 0, 2, 2), TJ_PAD_REFLECT, NULL);
 	(void)self;
-	out[0] = tj_sub(tj_add(tj_roll(x, 1, 0), tj_roll(x, -1, 0)), tj_mul(tj_slice(p, 1, 4, tj_dim(p, 1), 1), tj_slice(p, 1, 0, tj_dim(x, 1), 1)));
+	tj_tensor *right = tj_slice(p, 1, 4, tj_dim(p, 1), 1), *left = tj_slice(p, 1, 0, tj_dim(x, 1), 1);
+	out[0] = tj_sub(tj_add(tj_roll(x, 1, 0), tj_roll(x, -1, 0)), tj_mul(right, left));
 }
 
 static void sizes_move(void **s)

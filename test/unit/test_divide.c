@@ -3,8 +3,8 @@
  * kernels do, by a reciprocal, so it is no witness here. */
 #include "test/kit.h"
 
-static const int32_t ends[] = { INT32_MIN, INT32_MIN + 1, -1000000007, -65536, -129, -128, -1, 0, 1, 127, 128, 255, 65535, 999999937, INT32_MAX - 1,
-	                        INT32_MAX };
+static const int32_t ends[] = { INT32_MIN, INT32_MIN + 1, -1000000007, -65536, -129, -128, -1, 0, 1, 127, 128, 255, 65535, 999999937,
+	                        INT32_MAX - 1, INT32_MAX };
 enum { ENDS = sizeof ends / sizeof *ends, MULTIPLES = 400, N = ENDS + 3 * MULTIPLES };
 
 static void divide(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -26,8 +26,10 @@ static int32_t expected(int op, int32_t a, int32_t b)
 static void fill(int32_t *x, int32_t d)
 {
 	memcpy(x, ends, sizeof ends);
-	for (int i = 0; i < MULTIPLES; i++)
-		for (int k = 0; k < 3; k++) x[ENDS + 3 * i + k] = (int32_t)((uint32_t)d * (uint32_t)(i < 200 ? i - 100 : i * 5368709) + (uint32_t)(k - 1));
+	for (int i = 0; i < MULTIPLES; i++) {
+		const uint32_t multiple = (uint32_t)d * (uint32_t)(i < 200 ? i - 100 : i * 5368709);
+		for (int k = 0; k < 3; k++) x[ENDS + 3 * i + k] = (int32_t)(multiple + (uint32_t)(k - 1));
+	}
 }
 
 static void check(tj_tensor *const *y, const int32_t *x, int32_t d, const char *how)

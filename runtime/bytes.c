@@ -28,17 +28,36 @@ static void copy_row(const row *r, const char *from, char *to)
 #undef EACH
 }
 
+enum { SHORT = 16, BLOCK = 512 }; /* elements: a last axis that is short; rows of the axis before it that are copied together */
+
+/* The last two axes, of which the last one is short: elements of many rows, one index of the last axis after the other. */
+static void copy_short(const row *last, const row *before, const char *from, char *to)
+{
+	const int64_t size = (int64_t)last->size;
+	for (int64_t i = 0; i < before->n; i += BLOCK) {
+		row r = *before;
+		if (r.n - i > BLOCK) r.n = BLOCK;
+		else r.n -= i;
+		for (int64_t k = 0; k < last->n; k++)
+			copy_row(&r, from + (i * r.from + k * last->from) * size, to + (i * r.to + k * last->to) * size);
+	}
+}
+
 void rt_copy_strided(int rank, const int64_t *dim, size_t size, const void *from, const int64_t *from_stride, void *to,
                      const int64_t *to_stride)
 {
 	int64_t at[TJ_MAX_RANK] = { 0 }, f = 0, t = 0, step = (int64_t)size;
 	const int last = rank - 1;
 	const row r = rank ? (row){ dim[last], from_stride[last], to_stride[last], size } : (row){ 1, 1, 1, size };
+	const bool brief = rank > 1 && dim[last] <= SHORT && dim[last - 1] > dim[last];
+	const row before = brief ? (row){ dim[last - 1], from_stride[last - 1], to_stride[last - 1], size } : r;
 	for (int d = 0; d < rank; d++)
 		if (!dim[d]) return;
 	for (int d;;) {
-		copy_row(&r, (const char *)from + f * step, (char *)to + t * step);
-		for (d = last - 1; d >= 0; d--) {
+		const char *x = (const char *)from + f * step;
+		if (brief) copy_short(&r, &before, x, (char *)to + t * step);
+		else copy_row(&r, x, (char *)to + t * step);
+		for (d = last - 1 - brief; d >= 0; d--) {
 			f += from_stride[d];
 			t += to_stride[d];
 			if (++at[d] < dim[d]) break;

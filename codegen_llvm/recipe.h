@@ -119,7 +119,10 @@ typedef struct cg_recipe {
 static inline bool cg_rows(const cg_recipe *h) { return h->form == CG_ALONG_R; }
 static inline int cg_lanes_of(const cg_recipe *h, const lo_section *s) { return cg_rows(h) ? h->loop_lanes[s - h->k->section.v] : h->lanes; }
 
-static inline int cg_tail_of(const cg_recipe *h, const lo_section *s) { return cg_rows(h) ? h->loop_tails[s - h->k->section.v] : h->tail_lanes; }
+static inline int cg_tail_of(const cg_recipe *h, const lo_section *s)
+{
+	return cg_rows(h) ? h->loop_tails[s - h->k->section.v] : h->tail_lanes;
+}
 
 /* Of vectors of so many lanes: as many as one register holds. */
 static inline int cg_lanes_in_register(int bits, int lanes, tj_dtype t)

@@ -35,7 +35,7 @@ void cg_find_accesses(cg_recipe *h)
 	for (const lo_section *s = h->k->section.v; s < h->k->section.v + h->k->section.n; s++)
 		for (uint32_t i = s->first; i < s->first + s->count; i++) {
 			const lo_ins *in = &h->k->ins.v[i];
-			const int lanes = cg_lanes_of(h, s), last = cg_rows(h) ? lanes : h->tail_lanes;
+			const int lanes = cg_lanes_of(h, s), last = cg_tail_of(h, s);
 			if ((in->op != LO_LOAD && in->op != LO_STORE) || lanes == 1 || (in->op == LO_LOAD && !h->of[i].varies)) continue;
 			h->of[i].access = access_at(h, i, s->loop, lanes, false);
 			h->of[i].masked = access_at(h, i, s->loop, last, true);

@@ -42,6 +42,7 @@ typedef struct cg_acc {
 	bool ordered, arg;  /* ordered: it follows the tree. arg: it is a search */
 	tj_dtype index_dtype; /* arg: dtype of the indices while they are compared */
 	int lanes;          /* of the accumulator */
+	bool twice;         /* r is a step and a tail, and each updates half of the lanes */
 	bool memory;        /* it lies in an array, because it has more lanes than the body */
 	int64_t chunk;      /* ordered: values of r per chunk */
 	cg_num nchunk, last; /* number of chunks (of a part, with parts); number of chunks of the last part */
@@ -73,6 +74,8 @@ typedef struct cg {
 	const lo_schedule *s;
 	int bits;
 	int lanes;          /* of the vectors at this point of the text */
+	int whole;          /* along r: of those in the loop, while the tail is written, too */
+	bool behind;        /* along r: the tail is written */
 	cg_num block;       /* indices of the last dimension per unit */
 	cg_val *val;        /* by instruction */
 	rt_text entry, unit, pre, body;

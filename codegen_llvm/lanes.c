@@ -106,6 +106,8 @@ static int reductions(const cg_recipe *h, const lo_section *s, int64_t *widest)
 	return n;
 }
 
+enum { SHORT = 8 }; /* longest short body of a loop over r */
+
 /* Lanes along r. A short body with one or two sums takes all lanes of the tree, so that they stay in registers. */
 static int section_lanes(const cg_recipe *h, const lo_section *s)
 {
@@ -114,7 +116,7 @@ static int section_lanes(const cg_recipe *h, const lo_section *s)
 	int64_t tree = 0, r = round_pow2(known ? h->k->red : IR_TREE_LANES(sizeof(float)));
 	int n = reductions(h, s, &tree);
 	if (known && r <= base) return (int)r;
-	if (n > 2 || cost(h, s) > 8) return base;
+	if (n > 2 || cost(h, s) > SHORT) return base;
 	if (!tree) return n == 1 ? smaller(4 * base, r) : base; /* no order: several independent accumulators */
 	int wide = smaller(smaller(tree, r), 8 * base);
 	return wide > base ? wide : base;
@@ -249,8 +251,34 @@ static cg_span span_of_tile(const cg_recipe *h)
 	return (cg_span){ .main = main, .tail = last % n || (block < last && block % n), .guard_main = true, .guard_tail = main };
 }
 
+/* Tables and sums of bytes have the lanes of the loop. */
+static bool narrows(const cg_recipe *h)
+{
+	bool is_long = false;
+	if (widest(h) == 1 || lo_is_sym(h->k->red)) return false;
+	for (uint32_t i = 0; i < h->k->ins.n; i++)
+		if (cg_sums_bytes(h, &h->k->ins.v[i])) return false;
+	for (uint32_t s = 0; s < h->k->section.n; s++) is_long |= h->k->section.v[s].loop && cost(h, &h->k->section.v[s]) > SHORT;
+	return is_long;
+}
+
+/* Behind loops over r, one of them with a long body: as many lanes as there are elements left, rounded up to 2^k, since half a register
+ * takes half the time. Rows of 20: softmax and sums of exp take 0.8 of the time. Short bodies gain nothing. All loops do it, because a
+ * vector cannot be loaded at once from where half of one was stored. */
+static void find_loop_tails(cg_recipe *h)
+{
+	enum { LEAST = 4 };
+	const bool narrow = narrows(h);
+	for (uint32_t s = 0; s < h->k->section.n; s++) {
+		const int lanes = h->loop_lanes[s];
+		const int64_t rest = narrow && h->k->section.v[s].loop ? h->k->red % lanes : 0, few = round_pow2(rest > LEAST ? rest : LEAST);
+		h->loop_tails[s] = rest ? smaller(few, lanes) : lanes;
+	}
+}
+
 void cg_find_tail(cg_recipe *h)
 {
 	h->tail_lanes = tail_lanes(h);
+	if (cg_rows(h)) find_loop_tails(h);
 	if (!cg_rows(h)) h->span = h->form == CG_TILES ? span_of_tile(h) : span_of_block(h);
 }

@@ -50,7 +50,8 @@ static tj_status begin(cg_recipe *h, const lo_kernel *k, const lo_schedule *s, i
 	*h = (cg_recipe){ .k = k, .s = s, .bits = bits, .asked = -1, .asks = -1 };
 	h->of = rt_calloc((k->ins.n + 1) * sizeof *h->of);
 	h->loop_lanes = rt_calloc((k->section.n + 1) * sizeof *h->loop_lanes);
-	return h->of && h->loop_lanes ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+	h->loop_tails = rt_calloc((k->section.n + 1) * sizeof *h->loop_tails);
+	return h->of && h->loop_lanes && h->loop_tails ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 }
 
 static void choose_rest(cg_recipe *h)
@@ -94,6 +95,7 @@ void cg_recipe_free(cg_recipe *h)
 {
 	drop_product(h->product);
 	rt_vec_free(&h->structs);
+	rt_free(h->loop_tails);
 	rt_free(h->loop_lanes);
 	rt_free(h->of);
 }
@@ -194,6 +196,8 @@ static void put_lanes(const cg_recipe *h, rt_text *t)
 	if (cg_rows(h)) {
 		rt_puts(t, "  lanes");
 		for (uint32_t s = 0; s < h->k->section.n; s++) rt_putf(t, " %d", h->loop_lanes[s]);
+		rt_puts(t, " tail");
+		for (uint32_t s = 0; s < h->k->section.n; s++) rt_putf(t, " %d", h->loop_tails[s]);
 		rt_puts(t, "\n");
 		return;
 	}
@@ -377,10 +381,10 @@ static void parse_lanes(in *p, cg_recipe *h)
 	enum { MOST = 1024 };
 	h->lanes = 1;
 	for (uint32_t s = 0; cg_rows(h) && s < h->k->section.n; s++) h->loop_lanes[s] = (int)number(p, 1, MOST);
-	if (cg_rows(h)) return;
-	h->lanes = (int)number(p, 1, MOST);
+	if (!cg_rows(h)) h->lanes = (int)number(p, 1, MOST);
 	p->bad |= !is(p, "tail");
-	h->tail_lanes = (int)number(p, 1, h->lanes);
+	if (!cg_rows(h)) h->tail_lanes = (int)number(p, 1, h->lanes);
+	for (uint32_t s = 0; cg_rows(h) && s < h->k->section.n; s++) h->loop_tails[s] = (int)number(p, 1, h->loop_lanes[s]);
 }
 
 static void parse_loops(in *p, cg_recipe *h)

@@ -3,7 +3,7 @@
  * kernels do:
  *
  *   recipe 512 bits along d                what lanes run along, and what a unit's loops are: cg_form
- *     lanes 32 tail 16                     of the vectors in the main loop, and in the tail
+ *     lanes 32 tail 16                     of the vectors in the main loop, and in the tail; along r, of each section
  *     loops main tail guard_tail           that a row of a unit needs, and which of them may be empty
  *     multipliers 1                        of the two halves of each sum's vectors, as many are written as x * 1 + y (ports.c)
  *     body %1..%4 %6                       where values are computed; what is not named: in the entry
@@ -103,6 +103,7 @@ typedef struct cg_recipe {
 	cg_form form;
 	int lanes, tail_lanes;  /* of the vectors along d, and of those in the tail */
 	int *loop_lanes;        /* by section: of the vectors along r in its loop */
+	int *loop_tails;        /* the same of the one behind the loop */
 	cg_span span;           /* along d: the loops that a row of a unit needs */
 	cg_choice *of;          /* by instruction */
 	bool copies_tail;       /* the tail is the main loop once more, on copies (stage.c) */
@@ -119,6 +120,11 @@ static inline bool cg_rows(const cg_recipe *h) { return h->form == CG_ALONG_R; }
 static inline int cg_lanes_of(const cg_recipe *h, const lo_section *s)
 {
 	return cg_rows(h) ? h->loop_lanes[s - h->k->section.v] : h->lanes;
+}
+
+static inline int cg_tail_of(const cg_recipe *h, const lo_section *s)
+{
+	return cg_rows(h) ? h->loop_tails[s - h->k->section.v] : h->tail_lanes;
 }
 
 /* Of vectors of so many lanes: as many as one register holds. */
@@ -184,7 +190,7 @@ bool cg_nan_test(const lo_kernel *k, const lo_ins *in); /* a test for NaN that i
 
 /* ---- lanes.c ---- */
 void cg_find_lanes(cg_recipe *h);     /* lanes, loop_lanes */
-void cg_find_tail(cg_recipe *h);      /* tail_lanes, span; once the form is known */
+void cg_find_tail(cg_recipe *h);      /* tail_lanes, loop_tails, span; once the form is known */
 
 /* ---- wide.c, tile.c: forms ---- */
 void cg_find_wide(cg_recipe *h);      /* WIDE, and its lanes */

@@ -147,6 +147,8 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 	a->nchunk = cg_div_up(c, part, chunk);
 	a->last = c->s->part ? cg_div_up(c, cg_sub(c, red, behind), chunk) : a->nchunk;
 	a->memory = a->lanes > c->lanes;
+	a->twice = a->memory && red.known && red.v < 2 * c->lanes && !c->s->part;
+	if (a->twice) a->memory = false;
 }
 
 /* Makes the arrays of an accumulator that lives across chunks, or has more lanes than the body. */
@@ -249,12 +251,13 @@ static void update_arg(cg *c, cg_acc *a, cg_str x)
 	a->inow = pick(c, a->index_dtype, n, take, cg_splat(c, cg_type(a->index_dtype, 1).s, at, n), a->inow);
 }
 
-static void update_memory(cg *c, cg_acc *a, cg_str x)
+/* n: lanes of x. What was stored in parts could not be read at once without a wait. */
+static void update_memory(cg *c, cg_acc *a, int n, cg_str x)
 {
 	cg_str slot = cg_tmp(c), p = cg_tmp(c);
 	rt_putf(c->out, "  %s = and i64 %s, %d\n", slot.s, c->at.s, a->lanes - 1);
 	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, i64 %s\n", p.s, cg_type(a->dtype, 1).s, a->at.s, slot.s);
-	store(c, a->dtype, c->lanes, combine(c, a, c->lanes, load(c, a->dtype, c->lanes, p), x), p);
+	store(c, a->dtype, n, combine(c, a, n, load(c, a->dtype, n, p), x), p);
 }
 
 /* Adds bytes (bools, as 0 and 1), eight to a lane. */
@@ -275,6 +278,29 @@ static void update_bytes(cg *c, cg_acc *a)
 	}
 }
 
+/* x, and what changes nothing in the lanes that a tail lacks. */
+static cg_str widened(cg *c, const cg_acc *a, int n, cg_str x)
+{
+	if (n == c->lanes) return x;
+	const cg_str r = cg_tmp(c), type = cg_type(a->dtype, c->lanes);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> <", r.s, type.s, x.s, type.s, identity(a, c->lanes).s, n);
+	for (int i = 0; i < n; i++) rt_putf(c->out, "%si32 %d", i ? ", " : "", i < c->lanes ? i : c->lanes);
+	rt_puts(c->out, ">\n");
+	return r;
+}
+
+/* The step is the first n lanes, the tail is the others. */
+static cg_str joined(cg *c, const cg_acc *a, int n, cg_str x)
+{
+	const cg_str r = cg_tmp(c), type = cg_type(a->dtype, n), none = identity(a, n);
+	const bool last = c->behind;
+	const cg_str low = last ? part(c, a->dtype, a->lanes, 0, n, a->now) : x, high = last ? x : none;
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> ", r.s, type.s, low.s, type.s, high.s, a->lanes);
+	cg_iota(c->out, "i32", 1, a->lanes);
+	rt_puts(c->out, "\n");
+	return r;
+}
+
 void cg_acc_update(cg *c, cg_acc *a)
 {
 	uint32_t src = c->k->ins.v[a->ins].src[0];
@@ -284,11 +310,13 @@ void cg_acc_update(cg *c, cg_acc *a)
 	}
 	cg_str x = cg_use(c, src, true);
 	if (cg_rows(c->how)) x = cg_select_mask(c, a->dtype, x, identity(a, c->lanes));
+	const int n = a->memory || a->twice ? c->whole : c->lanes > a->lanes ? c->lanes : a->lanes;
+	x = widened(c, a, n, x);
 	if (a->arg) update_arg(c, a, x);
-	else if (a->memory) update_memory(c, a, x);
+	else if (a->memory) update_memory(c, a, n, x);
+	else if (a->twice) a->now = joined(c, a, n, x);
 	else
-		for (int from = 0; from < c->lanes; from += a->lanes)
-			a->now = combine(c, a, a->lanes, a->now, part(c, a->dtype, c->lanes, from, a->lanes, x));
+		for (int from = 0; from < n; from += a->lanes) a->now = combine(c, a, a->lanes, a->now, part(c, a->dtype, n, from, a->lanes, x));
 }
 
 /* ---- chunks ---- */

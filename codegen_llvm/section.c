@@ -167,13 +167,22 @@ static cg_str mask_of(cg *c, cg_num n)
 static void tail(cg *c, const lo_section *s, cg_num main, cg_num n)
 {
 	const char *copy = c->copy;
-	c->mask = mask_of(c, n);
-	c->masked = true;
+	const int lanes = c->lanes;
+	const uint32_t key = c->key;
+	if (cg_tail_of(c->how, s) < lanes) { /* broadcasts have too many lanes */
+		c->lanes = cg_tail_of(c->how, s);
+		c->key += c->k->section.n;
+	}
+	c->masked = !n.known || n.v < c->lanes;
+	if (c->masked) c->mask = mask_of(c, n);
+	c->behind = true;
 	c->copy = *copy ? ".bt" : ".t";
 	set_r(c, main.s);
 	straight(c, s);
-	c->masked = false;
+	c->masked = c->behind = false;
 	c->copy = copy;
+	c->lanes = lanes;
+	c->key = key;
 }
 
 /* tail(), behind a branch on cond. */
@@ -415,7 +424,7 @@ void cg_section(cg *c, const lo_section *s)
 	c->in_loop = s->loop;
 	if (cg_rows(c->how)) {
 		c->key = (uint32_t)(s - c->k->section.v) + 1;
-		c->lanes = cg_lanes_of(c->how, s);
+		c->lanes = c->whole = cg_lanes_of(c->how, s);
 	}
 	if (s->loop) over_r(c, s);
 	else straight(c, s);

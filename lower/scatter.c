@@ -6,7 +6,8 @@
  *   parts of the index       the largest, the least, sums of integers: each part has a copy of the result, and the copies are joined in
  *                            order
  *
- * A sum of floats along the only axis runs on one thread. An index of another dtype than i64 is widened a few elements at a time. */
+ * A sum of floats along the only axis runs on one thread. An index of another dtype than i64 is widened a few elements at a time, except
+ * in narrow rows. */
 #include "lower/library.h"
 #include "runtime/bytes.h"
 
@@ -14,6 +15,7 @@
 
 typedef struct walk { /* rows of the index: all axes but the last by an odometer, the last in a loop */
 	int rank, axis;
+	bool narrow;                     /* an index of i32, all neighbours: rows read it as it is */
 	int64_t n;                       /* of the last axis */
 	int64_t dim[TJ_MAX_RANK], at[TJ_MAX_RANK];
 	int64_t index, src, out;         /* offsets of the row; out without the scattered axis */
@@ -44,37 +46,44 @@ static bool next_row(walk *w)
 		*p = ONE(T, was, with);                              \
 	}
 
+/* Joins n elements that each have an index of type I. The last four are strides. */
+#define EACH_INDEX(I, T, ONE, is, ss, os, step)                                                             \
+	{                                                                                                       \
+		const I *ix = (const I *)index + w->index;                                                          \
+		int64_t k = 0;                                                                                      \
+		for (; k + 4 <= w->n; k += 4, o += 4 * os) { /* reads four of each, then writes */                  \
+			const int64_t i = ix[k * is], i1 = ix[(k + 1) * is], i2 = ix[(k + 2) * is], i3 = ix[(k + 3) * is]; \
+			const T x = s[k * ss], x1 = s[(k + 1) * ss], x2 = s[(k + 2) * ss], x3 = s[(k + 3) * ss];        \
+			if (OUT(i, size) | OUT(i1, size) | OUT(i2, size) | OUT(i3, size)) return false;                 \
+			PUT(T, ONE, o + i * step, x)                                                                    \
+			PUT(T, ONE, o + os + i1 * step, x1)                                                             \
+			PUT(T, ONE, o + 2 * os + i2 * step, x2)                                                         \
+			PUT(T, ONE, o + 3 * os + i3 * step, x3)                                                         \
+		}                                                                                                   \
+		for (; k < w->n; k++, o += os) {                                                                    \
+			const int64_t i = ix[k * is];                                                                   \
+			if (OUT(i, size)) return false;                                                                 \
+			PUT(T, ONE, o + i * step, s[k * ss])                                                            \
+		}                                                                                                   \
+	}
+
 /* Joins a row to the elements, with ONE where each has an index; false when one is out of range. bool adds as or, integers wrap as
- * unsigned. */
+ * unsigned. The index is of i32 if the row is narrow, else of i64. */
 #define ROW(name, T, JOIN, ONE)                                                                                     \
-	static bool name(const walk *w, const int64_t *index, const void *from, void *to, int64_t size, int64_t step)   \
+	static bool name(const walk *w, const void *index, const void *from, void *to, int64_t size, int64_t step)      \
 	{                                                                                                            \
 		const int64_t is = w->istride[w->rank - 1], ss = w->sstride[w->rank - 1], os = w->ostride[w->rank - 1];     \
-		const int64_t *ix = index + w->index;                                                                    \
 		const T *s = (const T *)from + w->src;                                                                   \
 		T *o = (T *)to + w->out;                                                                                 \
-		if (is == 0) {                                                                                           \
-			if (*ix < 0 || *ix >= size) return false;                                                            \
-			o += *ix * step;                                                                                     \
+		if (w->narrow) EACH_INDEX(int32_t, T, ONE, 1, 1, 0, 1)                                                   \
+		else if (is == 0) {                                                                                      \
+			const int64_t i = ((const int64_t *)index)[w->index];                                                \
+			if (OUT(i, size)) return false;                                                                      \
+			o += i * step;                                                                                       \
 			if (ss == 1 && os == 1) for (int64_t k = 0; k < w->n; k++) o[k] = JOIN(T, o[k], s[k]);                  \
 			else for (int64_t k = 0; k < w->n; k++) o[k * os] = JOIN(T, o[k * os], s[k * ss]);                      \
-			return true;                                                                                         \
-		}                                                                                                        \
-		int64_t k = 0;                                                                                  \
-		for (; k + 4 <= w->n; k += 4, o += 4 * os) { /* reads four of each, then writes */              \
-			const int64_t i = ix[k * is], i1 = ix[(k + 1) * is], i2 = ix[(k + 2) * is], i3 = ix[(k + 3) * is]; \
-			const T x = s[k * ss], x1 = s[(k + 1) * ss], x2 = s[(k + 2) * ss], x3 = s[(k + 3) * ss];    \
-			if (OUT(i, size) | OUT(i1, size) | OUT(i2, size) | OUT(i3, size)) return false;             \
-			PUT(T, ONE, o + i * step, x)                                                                \
-			PUT(T, ONE, o + os + i1 * step, x1)                                                         \
-			PUT(T, ONE, o + 2 * os + i2 * step, x2)                                                     \
-			PUT(T, ONE, o + 3 * os + i3 * step, x3)                                                     \
-		}                                                                                               \
-		for (; k < w->n; k++, o += os) {                                                                \
-			const int64_t i = ix[k * is];                                                               \
-			if (OUT(i, size)) return false;                                                             \
-			PUT(T, ONE, o + i * step, s[k * ss])                                                        \
-		}                                                                                               \
+		} else if (is == 1 && ss == 1 && !os && step == 1) EACH_INDEX(int64_t, T, ONE, 1, 1, 0, 1)               \
+		else EACH_INDEX(int64_t, T, ONE, is, ss, os, step)                                                       \
 		return true;                                                                                             \
 	}
 #define PLUS(T, a, b) (T)(a + b)
@@ -109,7 +118,7 @@ FLOATS(min, LEAST, LEAST_ONE)
 ROW(put_bool, uint8_t, TRUTH, TRUTH)
 UNSIGNED(put, SECOND, SECOND)
 
-typedef bool row_fn(const walk *w, const int64_t *index, const void *from, void *to, int64_t size, int64_t step);
+typedef bool row_fn(const walk *w, const void *index, const void *from, void *to, int64_t size, int64_t step);
 static row_fn *of_size(size_t size, row_fn *a, row_fn *b, row_fn *c, row_fn *d)
 {
 	return size == 1 ? a : size == 2 ? b : size == 4 ? c : d;
@@ -249,11 +258,12 @@ static bool put_row(const parts *p, const walk *w, char *to)
 	uint32_t table[TABLES][MOST_COUNTS];
 	const int last = w->rank - 1;
 	const bool count = counts(p, w);
-	if (p->index_dtype == TJ_I64 && !count) return p->row(w, p->index, p->from, to, p->size, p->step);
+	if ((p->index_dtype == TJ_I64 || w->narrow) && !count) return p->row(w, p->index, p->from, to, p->size, p->step);
 	for (int i = 0; count && i < TABLES; i++) memset(table[i], 0, sizeof **table * (size_t)p->size);
 	walk some = *w;
 	some.istride = istride;
 	some.index = 0;
+	some.narrow = false;
 	istride[last] = w->istride[last] != 0;
 	for (int64_t at = 0; at < w->n; at += SOME) {
 		some.n = w->n - at < SOME ? w->n - at : SOME;
@@ -309,6 +319,13 @@ static void join(parts *p)
 		(void)p->row(&w, &none, p->copy + (i - 1) * p->numel * (int64_t)tj_dtype_size(p->dtype), p->out, 1, 0);
 }
 
+/* Rows of neighbours, along the scattered axis. */
+static bool narrow(const parts *p)
+{
+	const int last = p->w.rank - 1;
+	return p->w.istride[last] == 1 && p->w.sstride[last] == 1 && !p->w.ostride[last] && p->step == 1;
+}
+
 /* base, index, src -> out, row-major. */
 static tj_status scatter(ir_op op, int64_t axis, const ir_value *src, void *out, const char *site, rt_run *r)
 {
@@ -328,6 +345,7 @@ static tj_status scatter(ir_op op, int64_t axis, const ir_value *src, void *out,
 		p.size = base->meta.dim[axis], p.step = stride[axis];
 		p.w.ostride[axis] = 0;
 		p.w.n = p.w.dim[p.w.rank - 1];
+		p.w.narrow = p.index_dtype == TJ_I32 && narrow(&p);
 	} else { /* one element */
 		p.w.rank = 1;
 		p.w.dim[0] = 1;

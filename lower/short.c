@@ -9,11 +9,11 @@
  *                                            %12 = add f32[1000,1] %11 %9
  *                                            %13 = reshape f32[1000] %12
  *
- * It begins where something reduces such axes or adds up along one, where a product of small matrices has them, where elements are selected,
- * and where an operand broadcasts along one. Several axes may be short, if there are few elements along all of them together. What is computed from that follows (find_kinds()): a point op with an operand that is apart is computed
- * by parts, and so is a reduction over another axis. An output, or an op that no kernel computes, gets the parts joined by a cat, whose
- * operands one kernel stores. If a kernel would have to read them joined, the value stays whole, and so does what it was computed
- * from (veto()).
+ * It begins where something reduces such axes or adds up along one, where a product of small matrices has them, where elements are
+ * selected, and where an operand broadcasts along one. Several axes may be short, if there are few elements along all of them together.
+ * What is computed from that follows (find_kinds()): a point op with an operand that is apart is computed by parts, and so is a
+ * reduction over another axis. An output, or an op that no kernel computes, gets the parts joined by a cat, whose operands one kernel
+ * stores. If a kernel would have to read them joined, the value stays whole, and so does what it was computed from (veto()).
  *
  * A part is taken through what computes the value, down to its leaves. There it is a slice: code generation loads the parts of some
  * neighbours together. */

@@ -189,7 +189,7 @@ static uint32_t product_axes(const pass *p, ir_ref r)
 	const uint32_t row = 1u << (n->rank - 2), column = 2 * row;
 	if (b->rank == 2) return d[1] >= 2 && rows >= ROWS * p->o->target->least_part ? column : 0;
 	const int64_t m = c[n->rank - 2];
-	if (m > SMALL_PRODUCT || lo_moves(&p->o->moving, m) || rows / m < ROWS * p->o->target->least_part) return 0;
+	if (m < 1 || d[1] < 1 || m > SMALL_PRODUCT || lo_moves(&p->o->moving, m) || rows / m < ROWS * p->o->target->least_part) return 0;
 	return m * d[1] > NEAR && p->kept[r] ? 0 : (m > 1 ? row : 0) | (d[1] > 1 ? column : 0);
 }
 

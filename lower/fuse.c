@@ -545,18 +545,21 @@ static bool start_stored(lo_low *L, ir_ref r)
 }
 
 /* ---- the walk ---- */
+/* room + 1: they are too many. */
 static uint32_t wants_of(lo_low *L, ir_ref r, want *w, uint32_t room)
 {
 	uint32_t n = 0, i;
+	bool reduces = false;
 	for (const lo_use *u = L->val[r].use; u; u = u->next) {
 		uint32_t id = u->group;
 		const lo_group *G = lo_group_at(L, &id);
+		reduces |= G->reduces;
 		for (i = 0; i < n && w[i].group != id; i++) {}
 		if (i < n) w[i].torn |= !lo_map_equal(G, w[i].map, u->map);
 		else if (n < room) w[n++] = (want){ .group = id, .map = u->map };
 		else return room + 1;
 	}
-	return n;
+	return reduces && n > FEW_WANTS ? room + 1 : n;
 }
 
 static uint32_t merge_wants(lo_low *L, ir_ref r, want *w, uint32_t n)

@@ -6,7 +6,8 @@
 #include "lower/low.h"
 
 enum {
-	MAX_WANTS = 16,      /* most groups that read one value, and are tried for merging */
+	MAX_WANTS = 16,      /* most groups that read one value, and are tried for merging: parts of a short axis have as many readers */
+	FEW_WANTS = 8,       /* the same if some of them reduces */
 	MAX_DEPTH = 64,      /* most values on the way from a value down to the reduction that it depends on */
 	MAX_DESTS = 32,      /* most places to which one kernel stores a value: thousands of stores would take the compiler a minute */
 	MAX_LOOPS = 60,      /* most reductions of a group: the builder keeps loops as bits of one word */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* short: values along an axis of a few elements are taken apart, so that lanes go along a longer one.
+/* short: values along axes of a few elements are taken apart, so that lanes go along a longer one.
  *
  * requires plain reductions; keeps values bit for bit: sums in the order of ir/tree.c, products in that of runtime/chain.c
  *
@@ -9,11 +9,11 @@
  *                                            %12 = add f32[1000,1] %11 %9
  *                                            %13 = reshape f32[1000] %12
  *
- * It begins where something reduces such an axis, where a product of small matrices has one, where elements of it are selected, and where
- * an operand broadcasts along it. What is computed from that follows (find_kinds()): a point op with an operand that is apart is computed
- * by parts, and so is a reduction over another axis. An output, or an op that no kernel computes, gets the parts joined by a cat, whose
- * operands one kernel stores. If a kernel would have to read them joined, the value stays whole, and so does what it was computed
- * from (veto()).
+ * It begins where something reduces such axes or adds up along one, where a product of small matrices has them, where elements are
+ * selected, and where an operand broadcasts along one. Several axes may be short, if there are few elements along all of them together.
+ * What is computed from that follows (find_kinds()): a point op with an operand that is apart is computed by parts, and so is a
+ * reduction over another axis. An output, or an op that no kernel computes, gets the parts joined by a cat, whose operands one kernel
+ * stores. If a kernel would have to read them joined, the value stays whole, and so does what it was computed from (veto()).
  *
  * A part is taken through what computes the value, down to its leaves. There it is a slice: code generation loads the parts of some
  * neighbours together. */
@@ -28,7 +28,7 @@ enum {
 	MOST_WORK = 128,     /* most work of all parts of a value (lo_work()) */
 	MOST_VISITS = 128,   /* values that may be looked at to count it: parts are made as deep, and the stack may be small */
 	SMALL_PRODUCT = 4,   /* rows or columns of a small matrix */
-	LONGEST_RUN = 8,     /* axis of a cumsum that is taken apart: code for more takes as long to make as for a large function */
+	LONGEST_RUN = 8,     /* axis of a cumsum that is taken apart: code for a longer one takes 25 ms to make */
 	ROWS = 8             /* such a product has at least so many times least_part rows */
 };
 
@@ -189,7 +189,7 @@ static uint32_t product_axes(const pass *p, ir_ref r)
 	const uint32_t row = 1u << (n->rank - 2), column = 2 * row;
 	if (b->rank == 2) return d[1] >= 2 && rows >= ROWS * p->o->target->least_part ? column : 0;
 	const int64_t m = c[n->rank - 2];
-	if (m < 1 || m > SMALL_PRODUCT || lo_moves(&p->o->moving, m) || rows / m < ROWS * p->o->target->least_part) return 0;
+	if (m < 1 || d[1] < 1 || m > SMALL_PRODUCT || lo_moves(&p->o->moving, m) || rows / m < ROWS * p->o->target->least_part) return 0;
 	return m * d[1] > NEAR && p->kept[r] ? 0 : (m > 1 ? row : 0) | (d[1] > 1 ? column : 0);
 }
 
@@ -381,10 +381,9 @@ static mark kind_of(pass *p, ir_ref r)
 	if (lo_by_element(n)) return kind_of_point(p, r);
 	if (reduces(n) || searches(n)) return kind_of_reduction(p, r);
 	if (ir_ops[n->op].flags & IR_VIEW) return kind_of_view(p, r);
-	if (runs(n) && n->rank && dims(p, r)[attr[0]] <= LONGEST_RUN && worth(p, operand(p, n, 0), 1u << attr[0]))
-		return (mark){ APART, false, (uint16_t)(1u << attr[0]) };
-	if (n->op == IR_cat && n->nsrc == dims(p, r)[attr[0]] && n->nsrc <= SHORT) return (mark){ APART, false, (uint16_t)(1u << attr[0]) };
-	const uint32_t axes = product_axes(p, r);
+	const bool run = runs(n) && n->rank && dims(p, r)[attr[0]] <= LONGEST_RUN && worth(p, operand(p, n, 0), 1u << attr[0]);
+	const bool cat = n->op == IR_cat && n->nsrc == dims(p, r)[attr[0]] && n->nsrc <= SHORT;
+	const uint32_t axes = run || cat ? 1u << attr[0] : product_axes(p, r);
 	return axes ? (mark){ APART, false, (uint16_t)axes } : (mark){ 0 };
 }
 

@@ -332,9 +332,11 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 } lo_compile;
 /* The shape of what a plug-in and the library hand each other, as a number. */
 #define LO_ABI \
-	(((((sizeof(lo_kernel) * 256 + sizeof(lo_schedule)) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile)) * \
+	((((((sizeof(lo_kernel) * 256 + sizeof(lo_schedule)) * 256 + sizeof(lo_ins)) * 256 + LO_OP_COUNT) * 256 + sizeof(lo_compile)) * \
+	          256 + \
+	  sizeof(lo_target)) * \
 	         256 + \
-	 sizeof(lo_target))
+	 sizeof(lo_backend))
 typedef struct lo_backend {
 	const char *name;             /* "llvm" */
 	const char *(*missing)(void); /* NULL: it works on this machine; else why it does not */

@@ -276,11 +276,6 @@ static bool decide(pass *p, ir_ref r, int places)
 }
 
 /* ---- the walk from readers to operands ---- */
-static bool is_whole(const pass *p, ir_ref r, const lo_box *b)
-{
-	return !memcmp(b->n, ir_dims(p->w.from, node(p, r)), sizeof *b->n * node(p, r)->rank);
-}
-
 static bool read_view(pass *p, ir_ref r)
 {
 	const ir_ref x = source(p, r, 0);
@@ -290,7 +285,7 @@ static bool read_view(pass *p, ir_ref r)
 		seen s = p->seen.v[i];
 		if (is_cut(p, r)) lo_box_below_slice(&s.box, (int)attr[0], attr[1], attr[3]);
 		else {
-			p->apart[x] |= !is_whole(p, r, &s.box);
+			p->apart[x] |= !lo_is_whole(&p->w, r, &s.box);
 			s.box = lo_whole(&p->w, x);
 			s.bent |= node(p, r)->op != IR_reshape && node(p, r)->op != IR_squeeze && node(p, r)->op != IR_unsqueeze;
 		}
@@ -364,20 +359,6 @@ static bool own(void *env, ir_ref r, const lo_box *b, ir_ref *y)
 	return *y = lo_slice(&p->w, r, b), true;
 }
 
-static ir_ref copy(void *env, ir_ref r, ir_ref *src)
-{
-	const lo_walk *w = env;
-	return lo_copy(w->to, w->from, r, src);
-}
-
-/* Without the whole values that nobody reads any more. */
-static tj_status lean(const ir_graph *from, ir_graph *to, rt_err *err)
-{
-	lo_walk w = { .from = from, .to = to, .walk = copy };
-	w.env = &w;
-	return lo_walk_graph(&w, err);
-}
-
 static bool open_pass(pass *p, rt_arena *mem, uint32_t n)
 {
 #define ROOM(field) (p->field = rt_arena_alloc(mem, sizeof *p->field * n))
@@ -390,10 +371,7 @@ tj_status lo_repeat(const ir_graph *from, ir_graph *to, const lo_opts *o, bool *
 {
 	const uint32_t n = from->node.n + 1;
 	rt_arena mem = { 0 };
-	ir_graph mid;
-	ir_graph_init(&mid);
-	mid.off = to->off;
-	pass p = { .w = { .from = from, .to = &mid, .walk = walk, .own = own }, .o = o, .told = told };
+	pass p = { .w = { .from = from, .to = to, .walk = walk, .own = own }, .o = o, .told = told };
 	p.w.env = &p;
 	bool *live = rt_arena_alloc(&mem, n);
 	bool ok = live && open_pass(&p, &mem, n);
@@ -403,9 +381,7 @@ tj_status lo_repeat(const ir_graph *from, ir_graph *to, const lo_opts *o, bool *
 		for (ir_ref r = 0; r < from->node.n; r++) *did |= p.again[r];
 	tj_status st = ok ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
 	if (*did) st = lo_walk_graph(&p.w, err);
-	if (*did && st == TJ_OK) st = lean(&mid, to, err);
 	rt_vec_free(&p.seen);
 	rt_arena_free(&mem);
-	ir_graph_free(&mid);
 	return st;
 }

@@ -39,6 +39,11 @@ lo_box lo_whole(const lo_walk *w, ir_ref r)
 	return b;
 }
 
+bool lo_is_whole(const lo_walk *w, ir_ref r, const lo_box *b)
+{
+	return !memcmp(b->n, dims(w, r), sizeof *b->n * ir_at(w->from, r)->rank);
+}
+
 lo_box lo_box_of_operand(const lo_walk *w, ir_ref r, ir_ref x, const lo_box *b)
 {
 	const int lead = ir_at(w->from, r)->rank - ir_at(w->from, x)->rank;
@@ -188,7 +193,7 @@ static ir_ref make_part(lo_walk *w, ir_ref r, const lo_box *b)
 {
 	const ir_node *n = ir_at(w->from, r);
 	ir_ref y;
-	if (!memcmp(b->n, dims(w, r), sizeof *b->n * n->rank)) return w->map[r];
+	if (lo_is_whole(w, r, b)) return w->map[r];
 	if (is_empty(b, n->rank)) return ir_keep_device(w->to, ir_const_i(w->to, (tj_dtype)n->dtype, n->rank, b->n, 0), n);
 	if (w->own && w->own(w->env, r, b, &y)) return y;
 	if (lo_by_element(n)) return lo_part_of_point(w, r, b);

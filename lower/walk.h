@@ -47,6 +47,7 @@ ir_ref lo_part_of_point(lo_walk *w, ir_ref r, const lo_box *b); /* also the whol
 bool lo_flips(const ir_graph *g, const ir_node *flip, int axis); /* the node reverses the axis */
 ir_ref lo_slice(lo_walk *w, ir_ref r, const lo_box *b); /* of the whole value */
 lo_box lo_whole(const lo_walk *w, ir_ref r);
+bool lo_is_whole(const lo_walk *w, ir_ref r, const lo_box *b);
 lo_box lo_box_of_operand(const lo_walk *w, ir_ref r, ir_ref x, const lo_box *b); /* of x, which broadcasts to r */
 
 #endif

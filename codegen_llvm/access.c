@@ -7,14 +7,14 @@
  * no mask. */
 #include "codegen_llvm/cg.h"
 
-/* ---- how lanes lie ---- */
-static int64_t distance(int64_t step) { return step < 0 ? -step : step; }
+#include <stdlib.h>
 
+/* ---- how lanes lie ---- */
 /* A vector in the middle must not reach beyond the last element. */
 static bool is_near(const cg_recipe *h, const lo_ins *in, int64_t step, int lanes)
 {
-	return in->op == LO_LOAD && !lo_is_sym(step) && distance(step) <= CG_NEAR_STEP &&
-	       cg_lanes_in_register(h->bits, lanes, (tj_dtype)in->dtype) >= distance(step) - 1;
+	return in->op == LO_LOAD && !lo_is_sym(step) && llabs(step) <= CG_NEAR_STEP &&
+	       cg_lanes_in_register(h->bits, lanes, (tj_dtype)in->dtype) >= llabs(step) - 1;
 }
 
 static cg_access access_at(const cg_recipe *h, uint32_t i, bool in_loop, int lanes, bool masked)

@@ -48,11 +48,8 @@ static bool any_branch(const cg_recipe *h)
 static void mark_section(cg_recipe *h, const lo_section *s, const uint32_t *uses, uint32_t *inner)
 {
 	if (cg_lanes_of(h, s) == 1) return;
-	for (uint32_t i = s->first + s->count; i-- > s->first;) {
-		if (!may_branch(h, i)) continue;
-		mark(h, i, s->first, uses, inner);
-		h->of[i].branches = h->of[h->k->ins.v[i].src[2]].rare == i;
-	}
+	for (uint32_t i = s->first + s->count; i-- > s->first;)
+		if (may_branch(h, i)) mark(h, i, s->first, uses, inner);
 }
 
 void cg_find_rare(cg_recipe *h)

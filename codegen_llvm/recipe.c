@@ -54,6 +54,16 @@ static tj_status begin(cg_recipe *h, const lo_kernel *k, const lo_schedule *s, i
 	return h->of && h->loop_lanes && h->loop_tails ? TJ_OK : rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 }
 
+/* What follows from the choices for single instructions. */
+static void sum_up(cg_recipe *h)
+{
+	for (uint32_t i = 0; i < h->k->ins.n; i++) {
+		h->streams |= h->of[i].streamed;
+		h->copies_tail |= h->of[i].copied;
+		if (h->of[i].rare) h->of[h->of[i].rare].branches = true;
+	}
+}
+
 static void choose_rest(cg_recipe *h)
 {
 	cg_find_places(h);
@@ -68,6 +78,7 @@ static void choose_rest(cg_recipe *h)
 	cg_find_copies(h);
 	cg_find_structs(h);
 	cg_find_accesses(h);
+	sum_up(h);
 }
 
 tj_status cg_recipe_make(cg_recipe *h, const lo_kernel *k, const lo_schedule *s, int bits, rt_err *err)
@@ -104,41 +115,18 @@ void cg_recipe_free(cg_recipe *h)
 static const char *const form_name[] = { "along d", "along r", "wide", "tiles", "product" };
 static const char *const span_name[] = { "main", "tail", "guard_main", "guard_tail" };
 
-/* A line that names the instructions in which a field has this value. */
-typedef enum field { PLACE, VARIES, ACCESS, MASKED, STREAMED, COPIED } field;
-static const struct set { const char *name; field field; uint8_t value; } sets[] = {
-	{ "unit", PLACE, CG_UNIT },          { "pre", PLACE, CG_PRE },                   { "body", PLACE, CG_BODY },
-	{ "varies", VARIES, true },          { "near", ACCESS, CG_NEAR },                { "far", ACCESS, CG_FAR },
-	{ "fields", ACCESS, CG_FIELD },      { "table", ACCESS, CG_TABLE },              { "tiled", ACCESS, CG_TILED },
-	{ "masked_near", MASKED, CG_NEAR },  { "masked_far", MASKED, CG_FAR },           { "masked_fields", MASKED, CG_FIELD },
-	{ "masked_table", MASKED, CG_TABLE }, { "masked_tiled", MASKED, CG_TILED },      { "streamed", STREAMED, true },
-	{ "copied", COPIED, true },
+/* A line that names the instructions in which a field has this value; `at` is where the field is, in bytes. */
+static const struct set { const char *name; size_t at; uint8_t value; } sets[] = {
+#define SET(name, field, value) { #name, offsetof(cg_choice, field), value }
+	SET(unit, place, CG_UNIT), SET(pre, place, CG_PRE), SET(body, place, CG_BODY), SET(varies, varies, true),
+	SET(near, access, CG_NEAR), SET(far, access, CG_FAR), SET(fields, access, CG_FIELD), SET(table, access, CG_TABLE),
+	SET(tiled, access, CG_TILED), SET(masked_near, masked, CG_NEAR), SET(masked_far, masked, CG_FAR),
+	SET(masked_fields, masked, CG_FIELD), SET(masked_table, masked, CG_TABLE), SET(masked_tiled, masked, CG_TILED),
+	SET(streamed, streamed, true), SET(copied, copied, true),
+#undef SET
 };
-
-static uint8_t value_of(const cg_choice *x, field f)
-{
-	switch (f) {
-	case PLACE: return x->place;
-	case VARIES: return x->varies;
-	case ACCESS: return x->access;
-	case MASKED: return x->masked;
-	case STREAMED: return x->streamed;
-	case COPIED: return x->copied;
-	}
-	return 0;
-}
-
-static void set_value(cg_choice *x, field f, uint8_t v)
-{
-	switch (f) {
-	case PLACE: x->place = v; break;
-	case VARIES: x->varies = v; break;
-	case ACCESS: x->access = v; break;
-	case MASKED: x->masked = v; break;
-	case STREAMED: x->streamed = v; break;
-	case COPIED: x->copied = v; break;
-	}
-}
+_Static_assert(sizeof(bool) == 1, "fields of a set are bytes");
+static uint8_t *field_of(cg_choice *x, const struct set *s) { return (uint8_t *)x + s->at; }
 
 /* ---- printing ---- */
 /* head %1..%3 %7: the instructions for which has() is true, on a line or several. */
@@ -162,7 +150,7 @@ static void put_refs(const cg_recipe *h, const char *head, has_fn *has, const vo
 static bool in_set(const cg_recipe *h, uint32_t i, const void *with)
 {
 	const struct set *s = with;
-	return value_of(&h->of[i], s->field) == s->value;
+	return *field_of(&h->of[i], s) == s->value;
 }
 
 static bool is_rare(const cg_recipe *h, uint32_t i, const void *with) { return h->of[i].rare == *(const uint32_t *)with; }
@@ -295,9 +283,7 @@ static void refs(in *p, cg_recipe *h, take_fn *take, const void *with)
 static void take_set(cg_recipe *h, uint32_t i, const void *with)
 {
 	const struct set *s = with;
-	set_value(&h->of[i], s->field, s->value);
-	if (s->field == COPIED) h->copies_tail = true;
-	if (s->field == STREAMED) h->streams = true;
+	*field_of(&h->of[i], s) = s->value;
 }
 
 static void take_rare(cg_recipe *h, uint32_t i, const void *with) { h->of[i].rare = *(const uint32_t *)with; }
@@ -402,7 +388,6 @@ static void parse_rare(in *p, cg_recipe *h)
 {
 	const uint32_t select = ref(p, h);
 	sign(p, ':');
-	if (!p->bad) h->of[select].branches = true;
 	refs(p, h, take_rare, &select);
 }
 
@@ -460,7 +445,7 @@ tj_status cg_recipe_parse(cg_recipe *h, const lo_kernel *k, const lo_schedule *s
 		if (!at_end(&p)) parse_line(&p, h);
 	}
 	if (h->oom) return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
-	if (!p.bad && at_end(&p) && !*p.s) return TJ_OK;
+	if (!p.bad && at_end(&p) && !*p.s) return sum_up(h), TJ_OK;
 	return rt_fail(err, TJ_ERR_PARSE, "recipe", "line %d of the recipe of %s cannot be read: `%.*s`", p.line, k->name, (int)strcspn(p.s, "\n"),
 	               p.s);
 }

@@ -197,15 +197,15 @@ void cg_find_wide(cg_recipe *h);      /* WIDE, and its lanes */
 void cg_find_tiles(cg_recipe *h);     /* TILES, tile, tile_dim */
 
 /* ---- rare.c, ahead.c, ports.c, stage.c, structs.c, access.c: mechanisms ---- */
-void cg_find_rare(cg_recipe *h);      /* rare, branches */
+void cg_find_rare(cg_recipe *h);      /* rare */
 void cg_find_ahead(cg_recipe *h);     /* asked, asks */
 void cg_find_ports(cg_recipe *h);     /* halves */
-void cg_find_copies(cg_recipe *h);    /* copied, copies_tail */
+void cg_find_copies(cg_recipe *h);    /* copied */
 void cg_find_structs(cg_recipe *h);   /* field, structs */
 void cg_find_accesses(cg_recipe *h);  /* access, masked */
 
 /* ---- stream.c ---- */
-void cg_find_streams(cg_recipe *h);   /* streamed, streams */
+void cg_find_streams(cg_recipe *h);   /* streamed */
 bool cg_is_far(const cg_recipe *h);   /* the kernel touches more bytes than the caches hold */
 
 /* ---- reduce.c ---- */

@@ -54,7 +54,6 @@ void cg_find_copies(cg_recipe *h)
 		const lo_ins *in = &h->k->ins.v[i];
 		h->of[i].copied = h->of[i].place == CG_BODY && (in->op == LO_LOAD || in->op == LO_STORE);
 	}
-	h->copies_tail = true;
 }
 
 static void each_access(cg *c, void (*put)(cg *c, uint32_t i))

@@ -84,7 +84,6 @@ void cg_find_streams(cg_recipe *h)
 			const lo_ins *in = &k->ins.v[i];
 			if (in->op != LO_STORE || k->buf.v[in->buf].role != LO_OUT || in->dyn != LO_NOREF) continue;
 			h->of[i].streamed = bytes_of(h, in) >= STORED && in_lines(h, in) && fills_registers(h, s, in);
-			h->streams |= h->of[i].streamed;
 		}
 }
 

@@ -8,7 +8,7 @@
  *   masked, d is absent      [1  1  1  1][1  0  0]      an element is read if the lanes on both sides of it are present */
 #include "codegen_llvm/cg.h"
 
-static int64_t distance(int64_t step) { return step < 0 ? -step : step; }
+#include <stdlib.h>
 
 typedef struct run { /* n lanes from `first` on, whose elements are spread over k * n places */
 	int n, k, first;
@@ -59,7 +59,7 @@ static cg_str put_run(cg *c, cg_str p, tj_dtype t, const run *x)
 void cg_load_along(cg *c, cg_str name, tj_dtype t, cg_str p, int64_t step)
 {
 	const int n = cg_lanes_in_register(c->bits, c->lanes, t);
-	run x = { n, (int)distance(step), 0, step < 0 };
+	run x = { n, (int)llabs(step), 0, step < 0 };
 	cg_str all = cg_fmt("poison"), type = cg_type(t, c->lanes);
 	for (; x.first < c->lanes; x.first += n) {
 		const cg_str part = put_run(c, p, t, &x), next = x.first + n == c->lanes ? name : cg_tmp(c);

@@ -135,7 +135,7 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 				hi.s, lo.s, -(long long)c->lanes, lo.s);
 		stop = cg_fmt("%%stop");
 	}
-	bool staged = c->how->copies_tail && s.main && s.tail;
+	const bool staged = c->how->copies_tail;
 	if (s.main && c->how->form == CG_WIDE) wide_loop(c, lo, stop, s.guard_main);
 	else if (s.main) main_loop(c, lo, stop, s.guard_main, staged);
 	if (staged) cg_stage_tail(c, stop, hi);

@@ -232,83 +232,84 @@ def operands(p, rng, shapes, kind):
             for s in shapes]
 
 
-def train_worker(name, build):
-    """Reads lines "case seconds"; the answers also have the bytes that a step allocates at most."""
-    import training
-    sizes, m, now = training.table(build), training.PEERS[name](int(THREADS)), None
-    print(json.dumps({"version": m.version()}), flush=True)
+def serve(version, opened, answer):
+    """Reads lines "case seconds" and answers each, like tj-bench --serve. opened(case) is kept until another case comes."""
+    now = what = None
+    print(json.dumps({"version": version}), flush=True)
     for line in sys.stdin:
         c, seconds = line.split()
         try:
-            if c != now:
-                step = m.open(training.Spec(c, sizes[c]["full"], "float32"))
-                t0 = time.perf_counter(); m.value(step()); first = (time.perf_counter() - t0) * 1e3
-                now, peak = c, None
-            got = {"us": batches(step, m.value, float(seconds)), "first_ms": first}
-            if peak is None: peak = m.peak(step)
-            print(json.dumps(got | {"peak_bytes": peak}), flush=True)
-        except Exception as e:
+            if c != now: what, now = opened(c), c
+            print(json.dumps(answer(what, float(seconds))), flush=True)
+        except Exception as e:  # a peer that cannot do a case says so
             print(json.dumps({"error": (str(e) or repr(e)).splitlines()[0][:120]}), flush=True)
+
+
+def first_call(call, sync):
+    """Its result and its time in ms."""
+    t0 = time.perf_counter(); y = call(); sync(y)
+    return y, (time.perf_counter() - t0) * 1e3
+
+
+def serve_calls(version, sync, opened):
+    """opened(case): a call of it, and the time of the first call; no call: the peer lacks the case, and the answer is {}."""
+    serve(version, opened, lambda x, seconds: {"us": batches(x[0], sync, seconds), "first_ms": x[1]} if x[0] else {})
+
+
+def train_worker(name, build):
+    """The answers also have the bytes that a step allocates at most."""
+    import training
+    sizes, m = training.table(build), training.PEERS[name](int(THREADS))
+    def opened(c):
+        step = m.open(training.Spec(c, sizes[c]["full"], "float32"))
+        return {"step": step, "first_ms": first_call(step, m.value)[1]}
+    def answer(x, seconds):
+        us = batches(x["step"], m.value, seconds)
+        if "peak_bytes" not in x: x["peak_bytes"] = m.peak(x["step"])
+        return {"us": us, "first_ms": x["first_ms"], "peak_bytes": x["peak_bytes"]}
+    serve(m.version(), opened, answer)
 
 
 def layer_worker(name, build):
     import layers
-    table, m, now = layers.table(build), layers.PEERS[name](int(THREADS)), None
-    print(json.dumps({"version": m.version()}), flush=True)
-    for line in sys.stdin:
-        c, seconds = line.split()
-        try:
-            if c != now:
-                args, g = layers.operands(m, table[c]), m.jit(layers.function(m, c))
-                t0 = time.perf_counter(); m.sync(g(*args)); first = (time.perf_counter() - t0) * 1e3
-                now = c
-                for _ in range(3): m.sync(g(*args))
-            print(json.dumps({"us": batches(lambda: g(*args), m.sync, float(seconds)), "first_ms": first}), flush=True)
-        except Exception as e:
-            print(json.dumps({"error": (str(e) or repr(e)).splitlines()[0][:120]}), flush=True)
+    table, m = layers.table(build), layers.PEERS[name](int(THREADS))
+    def opened(c):
+        args, g = layers.operands(m, table[c]), m.jit(layers.function(m, c))
+        call = lambda: g(*args)
+        first = first_call(call, m.sync)[1]
+        for _ in range(3): m.sync(call())
+        return call, first
+    serve_calls(m.version(), m.sync, opened)
 
 
 def loop_worker(name, build):
-    """A peer that lacks a case answers {}; one whose results are wrong is not timed."""
+    """A peer whose results are wrong is not timed."""
     import loops
-    table, m, now = loops.table(build), loops.PEERS[name](int(THREADS)), None
-    print(json.dumps({"version": m.version()}), flush=True)
-    for line in sys.stdin:
-        c, seconds = line.split()
-        try:
-            if c != now:
-                call, now, first = m.open(table[c], loops.inputs(table[c])), c, None
-                if call:
-                    t0 = time.perf_counter(); y = call(); m.sync(y); first = (time.perf_counter() - t0) * 1e3
-                    loops.Expected(build, table[c]).check(y if isinstance(y, (tuple, list)) else [y])
-            print(json.dumps({"us": batches(call, m.sync, float(seconds)), "first_ms": first} if call else {}), flush=True)
-        except Exception as e:
-            now = None
-            print(json.dumps({"error": (str(e) or repr(e)).splitlines()[0][:120]}), flush=True)
+    table, m = loops.table(build), loops.PEERS[name](int(THREADS))
+    def opened(c):
+        call = m.open(table[c], loops.inputs(table[c]))
+        if not call: return None, None
+        y, first = first_call(call, m.sync)
+        loops.Expected(build, table[c]).check(y if isinstance(y, (tuple, list)) else [y])
+        return call, first
+    serve_calls(m.version(), m.sync, opened)
 
 
 def worker(name, o):
-    """Reads lines "case seconds" and answers each, like tj-bench --serve."""
     if int(THREADS) < len(os.sched_getaffinity(0)): os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(THREADS)])  # binds JAX
     if o.train: return train_worker(name, o.build)
     if o.layers: return layer_worker(name, o.build)
     if o.loops: return loop_worker(name, o.build)
     import numpy as np
-    p, rng, now = PEERS[name](), np.random.default_rng(0), None
-    print(json.dumps({"version": p.version()}), flush=True)
-    for line in sys.stdin:
-        c, seconds = line.split()
-        try:
-            if c != now:
-                f, shapes, kind = CASES[c]
-                args = operands(p, rng, shapes, kind)
-                g = p.jit(lambda *a: f(p, *a))
-                t0 = time.perf_counter(); p.sync(g(*args)); first = (time.perf_counter() - t0) * 1e3
-                now = c
-                for _ in range(3): p.sync(g(*args))
-            print(json.dumps({"us": batches(lambda: g(*args), p.sync, float(seconds)), "first_ms": first}), flush=True)
-        except Exception as e:  # a peer that cannot do a case says so
-            print(json.dumps({"error": (str(e) or repr(e)).splitlines()[0][:120]}), flush=True)
+    p, rng = PEERS[name](), np.random.default_rng(0)
+    def opened(c):
+        f, shapes, kind = CASES[c]
+        args, g = operands(p, rng, shapes, kind), p.jit(lambda *a: f(p, *a))
+        call = lambda: g(*args)
+        first = first_call(call, p.sync)[1]
+        for _ in range(3): p.sync(call())
+        return call, first
+    serve_calls(p.version(), p.sync, opened)
 
 
 # ---- the driver ----

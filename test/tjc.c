@@ -123,29 +123,48 @@ static tj_status run_memory(const ir_graph *from, ir_graph *to, rt_text *t, rt_e
 	return lo_print_memory(from, &lo_cpu, t, err);
 }
 
+/* Parses kernels, each from a line `kernel ...` on, and skips the text between them; then f. Cuts the text. */
+typedef tj_status kernel_fn(const lo_kernel *k, const lo_schedule *s, rt_text *t, rt_err *err);
+static tj_status each_kernel(char *text, kernel_fn *f, rt_text *t, rt_err *err)
+{
+	rt_arena names = { 0 };
+	tj_status st = TJ_OK;
+	char *next;
+	for (char *at = !strncmp(text, "kernel ", 7) ? text : strstr(text, "\nkernel "); st == TJ_OK && at; at = next) {
+		lo_kernel k;
+		lo_schedule s;
+		at += *at == '\n';
+		next = strstr(at, "\nkernel ");
+		if (next) *next++ = 0;
+		st = lo_parse(&k, &s, &lo_cpu, at, &names, err);
+		if (st == TJ_OK) st = lo_verify(&k, &s, err);
+		if (st == TJ_OK) st = f(&k, &s, t, err);
+		lo_kernel_free(&k);
+		lo_schedule_free(&s);
+	}
+	rt_arena_free(&names);
+	return st;
+}
+
+static tj_status put_recipes(const lo_kernel *k, const lo_schedule *s, rt_text *t, rt_err *err)
+{
+	const char *why;
+	const lo_backend *llvm = lo_backend_find("llvm", &why);
+	rt_text code = { 0 };
+	tj_status st = llvm ? TJ_OK : rt_fail(err, TJ_ERR_COMPILE, "tjc", "%s", why);
+	for (int bits = 512; st == TJ_OK && bits >= 256; bits /= 2) st = llvm->recipe(k, s, bits, NULL, t, &code, err);
+	rt_text_free(&code);
+	return st;
+}
+
 /* What is decided for the code of each kernel, with vectors of 512 and of 256 bits. */
 static tj_status run_recipes(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
 {
-	const char *why, *next;
-	const lo_backend *llvm = lo_backend_find("llvm", &why);
-	rt_text all = { 0 }, code = { 0 };
-	rt_arena names = { 0 };
+	rt_text all = { 0 };
 	(void)to;
-	tj_status st = llvm ? lo_print_kernels(from, &lo_cpu, &all, err) : rt_fail(err, TJ_ERR_COMPILE, "tjc", "%s", why);
-	for (const char *at = strstr(rt_str(&all), "kernel "); st == TJ_OK && at; at = next) {
-		lo_kernel k;
-		lo_schedule s;
-		next = strstr(at, "\nkernel ");
-		char *one = strndup(at, next ? (size_t)(next++ - at) : strlen(at));
-		st = lo_parse(&k, &s, &lo_cpu, one, &names, err);
-		for (int bits = 512; st == TJ_OK && bits >= 256; bits /= 2) st = llvm->recipe(&k, &s, bits, NULL, t, &code, err);
-		lo_kernel_free(&k);
-		lo_schedule_free(&s);
-		free(one);
-	}
+	tj_status st = lo_print_kernels(from, &lo_cpu, &all, err);
+	if (st == TJ_OK && all.s) st = each_kernel(all.s, put_recipes, t, err);
 	rt_text_free(&all);
-	rt_text_free(&code);
-	rt_arena_free(&names);
 	return st;
 }
 
@@ -283,29 +302,22 @@ static int show(const char *path, const char *list)
 	return !ok;
 }
 
-/* Parses kernels, each from a line `kernel ...` on, and skips the text between them. */
+static tj_status put_kernel(const lo_kernel *k, const lo_schedule *s, rt_text *t, rt_err *err)
+{
+	(void)err;
+	lo_print(k, s, t);
+	return TJ_OK;
+}
+
 static int show_kernels(const char *path)
 {
-	char *text = slurp(path), *next;
+	char *text = slurp(path);
 	rt_text out = { 0 };
 	rt_err err = { 0 };
-	rt_arena names = { 0 };
-	bool ok = true;
-	for (char *at = !strncmp(text, "kernel ", 7) ? text : strstr(text, "\nkernel "); ok && at; at = next) {
-		lo_kernel k;
-		lo_schedule s;
-		at += *at == '\n';
-		next = strstr(at, "\nkernel ");
-		if (next) *next++ = 0;
-		ok = lo_parse(&k, &s, &lo_cpu, at, &names, &err) == TJ_OK && lo_verify(&k, &s, &err) == TJ_OK;
-		if (ok) lo_print(&k, &s, &out);
-		lo_kernel_free(&k);
-		lo_schedule_free(&s);
-	}
+	const bool ok = each_kernel(text, put_kernel, &out, &err) == TJ_OK;
 	if (!ok) put_error(&out, &err);
 	fputs(rt_str(&out), stdout);
 	rt_text_free(&out);
-	rt_arena_free(&names);
 	free(text);
 	return !ok;
 }

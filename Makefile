@@ -25,6 +25,9 @@ TESTOBJ := $(TESTS:=.o) \
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
+# Only a test and an example are C++: without a compiler they are left out, and say so.
+HAVE_CXX:= $(shell command -v $(CXX) 2>/dev/null)
+CXXBUILT:= $(if $(HAVE_CXX),$(patsubst %.cpp,$(BUILD)/%,$(wildcard examples/*.cpp)) $(BUILD)/test/use_cxx)
 
 all: lib  ## build the library and the plug-in
 lib: $(BUILD)/libtj.so $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
@@ -65,6 +68,9 @@ $(BUILD)/test/unit/test_doc.o: CFLAGS += -I$(BUILD)/test
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -pthread -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/examples/%: examples/%.cpp include/tj.hpp $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -pthread -Wl,-rpath,'$$ORIGIN/..'
 
 # ---- installation: install/README.md ----
 PREFIX     ?= /usr/local
@@ -75,7 +81,7 @@ VERSION    := $(shell sed -n 's/^.define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
 MAJOR      := $(firstword $(subst ., ,$(VERSION)))
 PUT_INC    := $(DESTDIR)$(includedir)
 PUT_LIB    := $(DESTDIR)$(libdir)
-INSTALLED  := $(PUT_INC)/tj.h $(addprefix $(PUT_LIB)/,libtj.so libtj.so.$(MAJOR) libtj.so.$(VERSION) libtj.a \
+INSTALLED  := $(PUT_INC)/tj.h $(PUT_INC)/tj.hpp $(addprefix $(PUT_LIB)/,libtj.so libtj.so.$(MAJOR) libtj.so.$(VERSION) libtj.a \
               tjit/libtj-llvm.so pkgconfig/tjit.pc cmake/tjit/tjitConfig.cmake cmake/tjit/tjitConfigVersion.cmake)
 # Paths in the files for pkg-config and CMake are relative to them, so that the folder may move.
 up         = $(shell realpath -ms --relative-to=$(libdir)/$1 $(PREFIX))
@@ -91,7 +97,7 @@ $(BUILD)/install/libtj.a: $(OBJ) install/libtj.map
 	rm -f $@; ar rcs $@ $(@D)/libtj.o; rm $(@D)/libtj.o
 install: lib $(BUILD)/install/libtj.a  ## install below PREFIX (/usr/local), or DESTDIR and PREFIX
 	$(INSTALL) -d $(PUT_INC) $(addprefix $(PUT_LIB)/,tjit pkgconfig cmake/tjit)
-	$(INSTALL) -m 644 include/tj.h $(PUT_INC)
+	$(INSTALL) -m 644 include/tj.h include/tj.hpp $(PUT_INC)
 	$(INSTALL) -m 755 $(BUILD)/libtj.so $(PUT_LIB)/libtj.so.$(VERSION)
 	ln -sf libtj.so.$(VERSION) $(PUT_LIB)/libtj.so.$(MAJOR)
 	ln -sf libtj.so.$(MAJOR) $(PUT_LIB)/libtj.so
@@ -105,14 +111,17 @@ uninstall:  ## remove what `make install` with the same PREFIX and DESTDIR insta
 	rmdir $(addprefix $(PUT_LIB)/,tjit cmake/tjit) 2>/dev/null || :
 .PHONY: install uninstall
 
-# ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def ----
+# ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def; the functions of tj.hpp, from tj.h ----
 $(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -I. -o $@ ir/opdoc.c
-gen: $(BUILD)/gen  ## write the op section of tj.h and docs/OPS.md
+HPP      = awk -f include/hpp.awk include/tj.h include/tj.hpp
+gen: $(BUILD)/gen  ## write the op section of tj.h, docs/OPS.md and the functions of tj.hpp
 	$(BUILD)/gen include/tj.h docs/OPS.md
-gen-check: $(BUILD)/gen  ## fail when they differ from ir/ops.def
+	$(HPP) >$(BUILD)/tj.hpp && { cmp -s $(BUILD)/tj.hpp include/tj.hpp || cp $(BUILD)/tj.hpp include/tj.hpp; }
+gen-check: $(BUILD)/gen  ## fail when they differ from ir/ops.def and tj.h
 	$(BUILD)/gen -c include/tj.h docs/OPS.md
+	$(HPP) | cmp - include/tj.hpp
 .PHONY: gen gen-check
 
 # ---- goldens: files with IR text and the expected result of passes ----
@@ -255,7 +264,7 @@ test-all: deps  ## run all tests, with code as users get it (half an hour); star
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build-all
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -r a
 
-test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx \
+test-build: lib $(TESTS) $(EXAMPLES) $(CXXBUILT) $(RUNNERS) $(BUILD)/test/use_c \
 	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE) $(BUILD)/test/cuda_static
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)

@@ -17,8 +17,8 @@ compiles() { TJ_BACKEND=llvm "$@" >"$tmp/said" 2>&1 && ! grep -q 'the evaluator 
 
 # ---- what is installed where ----
 version=$(sed -n 's/^#define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
-list="include/tj.h lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so lib/libtj.so.0
-lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
+list="include/tj.h include/tj.hpp lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so
+lib/libtj.so.0 lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
 as_installed install DESTDIR="$tmp/dest" PREFIX=/usr
 verdict $? 'make install DESTDIR='
 left "$tmp/dest/usr" >"$tmp/said"
@@ -56,6 +56,9 @@ if command -v pkg-config >/dev/null; then
 	verdict $? 'C by pkg-config'
 	c++ -x c++ test/use.c $(pc --cflags --libs) -Wl,-rpath,"$lib" -o "$tmp/cxx" >"$tmp/said" 2>&1 && compiles "$tmp/cxx"
 	verdict $? 'C++ by pkg-config'
+	c++ -std=c++17 -Wall -Wextra -Werror test/cpp/throwing.cpp $(pc --cflags --libs) -pthread -Wl,-rpath,"$lib" -o "$tmp/hpp" \
+		>"$tmp/said" 2>&1 && compiles "$tmp/hpp"
+	verdict $? 'tj.hpp by pkg-config'
 	cc -std=c11 test/use.c $(pc --cflags) -L"$lib" -l:libtj.a $(pc --static --libs | sed 's/-ltj//') -o "$tmp/moved/bin/static" \
 		>"$tmp/said" 2>&1 && compiles "$tmp/moved/bin/static"
 	verdict $? 'the static library, beside the folder lib'
@@ -68,7 +71,7 @@ if command -v pkg-config >/dev/null; then
 		compiles bash -c "exec -a '$tmp/other/static' '$tmp/moved/bin/called'"
 	verdict $? 'the name of a program says where the plug-in is'
 else
-	skip 'pkg-config is not installed' 5
+	skip 'pkg-config is not installed' 6
 fi
 
 # ---- CMake ----
@@ -80,22 +83,27 @@ configure_file(${SOURCE} use.cc COPYONLY)
 add_executable(c ${SOURCE})
 add_executable(cxx ${CMAKE_CURRENT_BINARY_DIR}/use.cc)
 add_executable(static ${SOURCE})
+add_executable(hpp ${HPP})
 target_link_libraries(c tjit::tjit)
 target_link_libraries(cxx tjit::shared)
 target_link_libraries(static tjit::static)
+set_target_properties(hpp PROPERTIES CXX_STANDARD 17)
+find_package(Threads REQUIRED)
+target_link_libraries(hpp tjit::tjit Threads::Threads)
 END
 if command -v cmake >/dev/null; then
-	cmake -S "$tmp" -B "$tmp/cmake" -DSOURCE="$PWD/test/use.c" -DCMAKE_PREFIX_PATH="$tmp/moved" >"$tmp/said" 2>&1 &&
+	cmake -S "$tmp" -B "$tmp/cmake" -DSOURCE="$PWD/test/use.c" -DHPP="$PWD/test/cpp/throwing.cpp" \
+		-DCMAKE_PREFIX_PATH="$tmp/moved" >"$tmp/said" 2>&1 &&
 		cmake --build "$tmp/cmake" >"$tmp/said" 2>&1
 	verdict $? 'CMake'
-	for p in c cxx static; do
+	for p in c cxx hpp static; do
 		compiles env LD_LIBRARY_PATH="$([ $p != static ] || echo "$lib/tjit")" "$tmp/cmake/$p"
 		verdict $? "$p by CMake"
 	done
 	! ldd "$tmp/cmake/static" | grep libtj >"$tmp/said"
 	verdict $? 'tjit::static links the shared library:'
 else
-	skip 'CMake is not installed' 5
+	skip 'CMake is not installed' 6
 fi
 
 # ---- a plug-in of another version, and none ----

@@ -111,6 +111,24 @@ uninstall:  ## remove what `make install` with the same PREFIX and DESTDIR insta
 	rmdir $(addprefix $(PUT_LIB)/,tjit cmake/tjit) 2>/dev/null || :
 .PHONY: install uninstall
 
+# ---- manual pages: install/man; without scdoc there are none ----
+mandir     ?= $(PREFIX)/share/man
+PAGES      := $(if $(shell command -v scdoc),tjit.7 tj.h.3)
+MAN        := $(PAGES:%=$(BUILD)/man/%)
+MANDIR_OF   = $(DESTDIR)$(mandir)/man$(subst .,,$(suffix $1))
+$(BUILD)/man/%: install/man/%.scd install/man/fill.awk install/man/tidy.awk docs/GUIDE.md include/tj.h
+	@mkdir -p $(@D)
+	awk -v version=$(VERSION) -f install/man/fill.awk docs/GUIDE.md $< >$@.scd && scdoc <$@.scd >$@.raw && \
+		awk -f install/man/tidy.awk $@.raw >$@ && rm $@.scd $@.raw
+man: $(MAN)  ## build the manual pages
+	@$(if $(PAGES),:,echo 'scdoc is not installed: there are no manual pages')
+install-man: man
+	$(foreach p,$(PAGES),$(INSTALL) -D -m 644 $(BUILD)/man/$p $(call MANDIR_OF,$p)/$p &&) :
+all: $(MAN)
+install: install-man
+INSTALLED  += $(foreach p,$(PAGES),$(call MANDIR_OF,$p)/$p)
+.PHONY: man install-man
+
 # ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def; the functions of tj.hpp, from tj.h ----
 $(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def
 	@mkdir -p $(@D)

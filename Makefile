@@ -34,7 +34,7 @@ lib: $(BUILD)/libtj.so $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 
 $(BUILD)/libtj.so: $(OBJ) install/libtj.map
 	$(CC) -shared -Wl,-soname,libtj.so.0 -Wl,-z,nodelete -Wl,--version-script=install/libtj.map \
-		-o $@ $(OBJ) $(EXTRA) $(LDLIBS)
+		-o $@ $(OBJ) $(EXTRA) $(LDFLAGS) $(LDLIBS)
 	ln -sf libtj.so $(BUILD)/libtj.so.0
 $(BUILD)/libtj.a: $(OBJ)
 	rm -f $@; ar rcs $@ $^
@@ -46,7 +46,7 @@ LLVMALL   := $(LLVMSLIM) $(LLVMPARTS) -l:libz.so.1 -l:libzstd.so.1 -lstdc++
 LLVMLIBS  := $(if $(LLVMPARTS),$(LLVMALL),$(shell $(LLVM_CONFIG) --libs 2>/dev/null))
 # The plug-in has its own copy of the few functions of the library that it uses.
 $(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a install/plugin.map
-	$(CC) -shared -Wl,-z,nodelete -Wl,--version-script=install/plugin.map -o $@ $(LLVMOBJ) $(BUILD)/libtj.a $(EXTRA) \
+	$(CC) -shared -Wl,-z,nodelete -Wl,--version-script=install/plugin.map -o $@ $(LLVMOBJ) $(BUILD)/libtj.a $(EXTRA) $(LDFLAGS) \
 		$$($(LLVM_CONFIG) --ldflags) $(LLVMLIBS) $(LDLIBS)
 
 $(BUILD)/codegen_llvm/%.o: CFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir 2>/dev/null)
@@ -128,6 +128,13 @@ all: $(MAN)
 install: install-man
 INSTALLED  += $(foreach p,$(PAGES),$(call MANDIR_OF,$p)/$p)
 .PHONY: man install-man
+
+# ---- Debian packages: install/debian ----
+deb:  ## build Debian packages in build/deb (needs debhelper)
+	install/deb.sh $(BUILD)/deb
+test-deb:  ## build Debian packages and install them in a root of their own (root; debhelper, lintian)
+	test/deb.sh $(BUILD)
+.PHONY: deb test-deb
 
 # ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def; the functions of tj.hpp, from tj.h ----
 $(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def

@@ -129,6 +129,10 @@ install: install-man
 INSTALLED  += $(foreach p,$(PAGES),$(call MANDIR_OF,$p)/$p)
 .PHONY: man install-man
 
+abi:  ## write install/abi.txt, the list of what compiled programs rely on
+	install/abi.sh -w
+.PHONY: abi
+
 # ---- Debian packages: install/debian ----
 deb:  ## build Debian packages in build/deb (needs debhelper)
 	install/deb.sh $(BUILD)/deb

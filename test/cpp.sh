@@ -86,9 +86,10 @@ if [ -z "$quick" ]; then
 	done
 fi
 
-# Those that have another form, or are for C only
-other='from_data constant wrap full_on arange_on eye_on uniform_on normal_on einsum_path attention_method'
+# Those that give no tensor are not asked for, and those on a device: x.to() does it
+other='full_on arange_on eye_on uniform_on normal_on'
 for name in $(sed -n '/^\/\* >>> ops/,$s/^#define tj_\([a-z0-9_]*\)(.*/\1/p' include/tj.h); do
+	grep -q "^TJ_API [a-z_]* tj_${name}_at(" include/tj.h && continue
 	grep -q "^\(inline\|template\).* $name(" include/tj.hpp || echo " $other " | grep -q " $name " || echo "tj::$name() is not there"
 done >"$tmp/said"
 [ ! -s "$tmp/said" ]

@@ -20,10 +20,14 @@ version=$(sed -n 's/^#define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
 list="include/tj.h include/tj.hpp lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so
 lib/libtj.so.0 lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
 if command -v scdoc >/dev/null; then list="$list share/man/man3/tj.h.3 share/man/man7/tjit.7"; else skip 'scdoc is not installed' 0; fi
+if [ -x "$build/tj" ]; then
+	list="$list bin/tj share/bash-completion/completions/tj share/zsh/site-functions/_tj"
+	! command -v scdoc >/dev/null || list="$list share/man/man1/tj.1"
+fi
 as_installed install DESTDIR="$tmp/dest" PREFIX=/usr
 verdict $? 'make install DESTDIR='
 left "$tmp/dest/usr" >"$tmp/said"
-[ "$(cat "$tmp/said")" = "$(echo $list | tr ' ' '\n')" ]
+[ "$(cat "$tmp/said")" = "$(echo $list | tr ' ' '\n' | sort)" ]
 verdict $? 'other files are installed:'
 ! grep -rl "$tmp" "$tmp/dest/usr/lib/pkgconfig" "$tmp/dest/usr/lib/cmake" >"$tmp/said"
 verdict $? 'files name the folder of DESTDIR:'

@@ -49,6 +49,14 @@ $(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a install/plugin.map
 	$(CC) -shared -Wl,-z,nodelete -Wl,--version-script=install/plugin.map -o $@ $(LLVMOBJ) $(BUILD)/libtj.a $(EXTRA) $(LDFLAGS) \
 		$$($(LLVM_CONFIG) --ldflags) $(LLVMLIBS) $(LDLIBS)
 
+# The number of a build: entries of the disk cache and the plug-in belong to one.
+DECIDES := $(sort $(SRC) $(LLVMSRC) \
+           $(wildcard include/tj.h $(foreach d,runtime guards jit ir lower codegen_llvm codegen_cuda,$d/*.h $d/*.def $d/*.inc)))
+$(BUILD)/build.inc: $(DECIDES)
+	@mkdir -p $(@D)
+	@{ cat $(DECIDES); $(LLVM_CONFIG) --version 2>/dev/null; } | sha256sum | sed 's/^\(.\{32\}\).*/#define RT_BUILD "\1"/' >$@
+$(BUILD)/runtime/build.o: $(BUILD)/build.inc
+$(BUILD)/runtime/build.o: CFLAGS += -I$(BUILD)
 $(BUILD)/codegen_llvm/%.o: CFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir 2>/dev/null)
 $(BUILD)/jit/body.o: CFLAGS += -fexceptions -fno-plt
 $(BUILD)/%.o: %.c
@@ -110,52 +118,6 @@ uninstall:  ## remove what `make install` with the same PREFIX and DESTDIR insta
 	rm -f $(INSTALLED)
 	rmdir $(addprefix $(PUT_LIB)/,tjit cmake/tjit) 2>/dev/null || :
 .PHONY: install uninstall
-
-# ---- manual pages: install/man; without scdoc there are none ----
-mandir     ?= $(PREFIX)/share/man
-PAGES      := $(if $(shell command -v scdoc),tjit.7 tj.h.3 $(if $(TJ),tj.1))
-MAN        := $(PAGES:%=$(BUILD)/man/%)
-MANDIR_OF   = $(DESTDIR)$(mandir)/man$(subst .,,$(suffix $1))
-$(BUILD)/man/%: install/man/%.scd install/man/fill.awk install/man/tidy.awk docs/GUIDE.md include/tj.h
-	@mkdir -p $(@D)
-	awk -v version=$(VERSION) -v help=$(BUILD)/man/tj.help -f install/man/fill.awk docs/GUIDE.md $< >$@.scd && scdoc <$@.scd >$@.raw && \
-		awk -f install/man/tidy.awk $@.raw >$@ && rm $@.scd $@.raw
-man: $(MAN)  ## build the manual pages
-	@$(if $(PAGES),:,echo 'scdoc is not installed: there are no manual pages')
-install-man: man
-	$(foreach p,$(PAGES),$(INSTALL) -D -m 644 $(BUILD)/man/$p $(call MANDIR_OF,$p)/$p &&) :
-all: $(MAN)
-install: install-man
-INSTALLED  += $(foreach p,$(PAGES),$(call MANDIR_OF,$p)/$p)
-.PHONY: man install-man
-
-# The manual page and the completions of the command tj are made of its help, if there is the command.
-bashdir    ?= $(PREFIX)/share/bash-completion/completions
-zshdir     ?= $(PREFIX)/share/zsh/site-functions
-$(BUILD)/man/tj.help: $(TJ) install/help.sh
-	@mkdir -p $(@D)
-	install/help.sh $(TJ) >$@
-$(BUILD)/man/tj.1: $(BUILD)/man/tj.help
-$(BUILD)/completions/tj $(BUILD)/completions/_tj: $(BUILD)/man/tj.help install/completions/tj.awk
-	@mkdir -p $(@D)
-	awk -v shell=$(if $(filter _%,$(@F)),zsh,bash) -f install/completions/tj.awk $< >$@
-install-completions: $(if $(TJ),$(BUILD)/completions/tj $(BUILD)/completions/_tj)
-	$(INSTALL) -D -m 644 $(BUILD)/completions/tj $(DESTDIR)$(bashdir)/tj
-	$(INSTALL) -D -m 644 $(BUILD)/completions/_tj $(DESTDIR)$(zshdir)/_tj
-install: $(if $(TJ),install-completions)
-INSTALLED  += $(if $(TJ),$(DESTDIR)$(bashdir)/tj $(DESTDIR)$(zshdir)/_tj)
-.PHONY: install-completions
-
-abi:  ## write install/abi.txt, the list of what compiled programs rely on
-	install/abi.sh -w
-.PHONY: abi
-
-# ---- Debian packages: install/debian ----
-deb:  ## build Debian packages in build/deb (needs debhelper)
-	install/deb.sh $(BUILD)/deb
-test-deb:  ## build Debian packages and install them in a root of their own (root; debhelper, lintian)
-	test/deb.sh $(BUILD)
-.PHONY: deb test-deb
 
 # ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def; the functions of tj.hpp, from tj.h ----
 $(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def
@@ -310,7 +272,7 @@ test-all: deps  ## run all tests, with code as users get it (half an hour); star
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build-all
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -r a
 
-test-build: lib $(TESTS) $(EXAMPLES) $(CXXBUILT) $(RUNNERS) $(BUILD)/test/use_c \
+test-build: lib $(TESTS) $(EXAMPLES) $(CXXBUILT) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/warm \
 	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE) $(BUILD)/test/cuda_static
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
@@ -319,6 +281,10 @@ $(BUILD)/test/use_cxx: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CXX) -x c++ -std=c++17 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj \
 		-Wl,-rpath,'$$ORIGIN/..'
+# It has the library in itself, so that a copy of it may run with more rights than its user.
+$(BUILD)/test/warm: test/warm.c $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O1 $(WARN) -Iinclude -o $@ $< $(BUILD)/libtj.a $(EXTRA) $(LDLIBS)
 examples-out: $(EXAMPLES)  ## rewrite the expected output of the examples
 	test/examples.sh -w $(BUILD)/examples
 
@@ -360,6 +326,7 @@ mutants: test-build  ## see each bug of test/mutants found: make mutants [T=rege
 
 .PHONY: deps demo test check test-all test-build san-build san-build-all san-tests examples-out
 
+include install/rules.mk
 clean:  ## remove the build folder
 	rm -rf $(BUILD)
 help:  ## this list

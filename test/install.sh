@@ -4,6 +4,7 @@
 # with the shared and the static library, after the folder has moved; plug-ins that must not be opened.
 #   test/install.sh build-folder
 set -u
+export TJ_CACHE=off # kernels that were kept need no plug-in
 build=$1 passed=0 failed=0 skipped=0
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

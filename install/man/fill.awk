@@ -9,7 +9,8 @@ function put_item() {
 	head = substr(item, 1, at)
 	text = substr(item, at + 3)
 	gsub(/`/, "", head)
-	gsub(/\[[A-Za-z]+\.md\]\([A-Za-z]+\.md\)/, "the page CUDA.md of the source", text)
+	gsub(/\]\([A-Za-z]+\.md\)/, " of the documentation", text)
+	gsub(/\[/, "", text)
 	gsub(/`/, "*", text)
 	list = list "*" head "*\n\t" text "\n\n"
 	item = ""

@@ -27,7 +27,7 @@ EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
 # Only a test and an example are C++: without a compiler they are left out, and say so.
 HAVE_CXX:= $(shell command -v $(CXX) 2>/dev/null)
-CXXBUILT:= $(if $(HAVE_CXX),$(patsubst %.cpp,$(BUILD)/%,$(wildcard examples/*.cpp)) $(BUILD)/test/use_cxx)
+EXAMPLES+= $(if $(HAVE_CXX),$(patsubst %.cpp,$(BUILD)/%,$(wildcard examples/*.cpp)))
 
 all: lib  ## build the library and the plug-in
 lib: $(BUILD)/libtj.so $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
@@ -119,10 +119,11 @@ uninstall:  ## remove what `make install` with the same PREFIX and DESTDIR insta
 	rmdir $(addprefix $(PUT_LIB)/,tjit cmake/tjit) 2>/dev/null || :
 .PHONY: install uninstall
 
-# ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def; the functions of tj.hpp, from tj.h ----
+# ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def ----
 $(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -I. -o $@ ir/opdoc.c
+# include/hpp.awk writes the functions of tj.hpp, from tj.h.
 HPP      = awk -f include/hpp.awk include/tj.h include/tj.hpp
 gen: $(BUILD)/gen  ## write the op section of tj.h, docs/OPS.md and the functions of tj.hpp
 	$(BUILD)/gen include/tj.h docs/OPS.md
@@ -272,15 +273,15 @@ test-all: deps  ## run all tests, with code as users get it (half an hour); star
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build-all
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -r a
 
-test-build: lib $(TESTS) $(EXAMPLES) $(CXXBUILT) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/warm \
+test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/warm \
 	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE) $(BUILD)/test/cuda_static
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/test/use_cxx: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
-	$(CXX) -x c++ -std=c++17 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj \
-		-Wl,-rpath,'$$ORIGIN/..'
+	$(if $(HAVE_CXX),$(USECXX),@echo '$(CXX) is not installed: $@ is not built')
+USECXX   = $(CXX) -x c++ -std=c++17 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
 # It has the library in itself, so that a copy of it may run with more rights than its user.
 $(BUILD)/test/warm: test/warm.c $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)

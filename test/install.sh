@@ -18,11 +18,12 @@ compiles() { TJ_BACKEND=llvm "$@" >"$tmp/said" 2>&1 && ! grep -q 'the evaluator 
 
 # ---- what is installed where ----
 version=$(sed -n 's/^#define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
-list="include/tj.h include/tj.hpp lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so
-lib/libtj.so.0 lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
-if command -v scdoc >/dev/null; then list="$list share/man/man3/tj.h.3 share/man/man7/tjit.7"; else skip 'scdoc is not installed' 0; fi
+list="include/tj.h lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so lib/libtj.so.0
+lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
+list="$list include/tj.hpp"
+! command -v scdoc >/dev/null || list="$list share/man/man3/tj.h.3 share/man/man7/tjit.7"
 if [ -x "$build/tj" ]; then
-	list="$list bin/tj share/bash-completion/completions/tj share/zsh/site-functions/_tj"
+	list="$list share/bash-completion/completions/tj share/zsh/site-functions/_tj"
 	! command -v scdoc >/dev/null || list="$list share/man/man1/tj.1"
 fi
 as_installed install DESTDIR="$tmp/dest" PREFIX=/usr

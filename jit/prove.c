@@ -119,6 +119,13 @@ static bool differ(const proof *f, uint32_t i, const char *what)
 	return false;
 }
 
+static bool same_operands(const jit_poperand *a, const jit_poperand *b, uint32_t n)
+{
+	for (uint32_t k = 0; k < n; k++)
+		if (a[k].kind != b[k].kind || a[k].index != b[k].index) return false;
+	return true;
+}
+
 static bool same_events(const proof *f, const jit_program *x)
 {
 	const jit_program *p = f->p;
@@ -126,16 +133,14 @@ static bool same_events(const proof *f, const jit_program *x)
 		const jit_pstep *s = &p->step.v[i], *o = &x->step.v[i];
 		if (s->op != o->op || s->mode != o->mode || s->nsrc != o->nsrc || s->nattr != o->nattr)
 			return differ(f, i, "at other sizes the body asks for another op");
-		for (int k = 0; k < s->nsrc; k++)
-			if (s->src[k].kind != o->src[k].kind || s->src[k].index != o->src[k].index)
-				return differ(f, i, "at other sizes the op has other operands");
+		if (!same_operands(s->src, o->src, s->nsrc)) return differ(f, i, "at other sizes the op has other operands");
 	}
 	if (p->step.n != x->step.n)
 		return differ(f, p->step.n < x->step.n ? p->step.n - (p->step.n > 0) : x->step.n,
 		              "at other sizes the body asks for more ops, or fewer");
 	if (p->out.n != x->out.n || p->var.n != x->var.n || p->number.n != x->number.n || p->arg.n != x->arg.n)
 		return rt_fail(f->err, TJ_ERR_SHAPE, "export", "at other sizes the body reads other tensors or numbers"), false;
-	if (p->out.n && memcmp(p->out.v, x->out.v, p->out.n * sizeof *p->out.v) != 0)
+	if (!same_operands(p->out.v, x->out.v, p->out.n))
 		return rt_fail(f->err, TJ_ERR_SHAPE, "export", "at other sizes the body returns other values"), false;
 	return true;
 }

@@ -127,7 +127,7 @@ static bool integer(parser *r, int64_t *v)
 	errno = 0;
 	blanks(r);
 	*v = strtoll(r->at, &end, 10);
-	if (end == r->at || errno) return fail(r, "an integer is missing");
+	if (*r->at == '\n' || end == r->at || errno) return fail(r, "an integer is missing");
 	r->at = end;
 	return true;
 }
@@ -413,7 +413,8 @@ static bool as_many(parser *r, const jit_pstep *s)
 	default: break;
 	}
 	if (!k) return fail(r, "no event that a file may have");
-	if (ir_ops[s->op].nsrc != 255 && s->nsrc != ir_ops[s->op].nsrc) return fail(r, "another number of operands");
+	const int drawn = ir_ops[s->op].flags & IR_RNG ? 2 : 0; /* the graph adds key and ordinal */
+	if (ir_ops[s->op].nsrc != 255 && s->nsrc != ir_ops[s->op].nsrc - drawn) return fail(r, "another number of operands");
 	if (!s->nsrc && ir_ops[s->op].nsrc == 255) return fail(r, "no operands");
 	if (s->nattr < k->nattr || s->nattr > k->nattr + (k->list ? TJ_MAX_RANK : 0)) return fail(r, "another number of attributes");
 	for (int i = 0; i < k->nattr; i++)
@@ -436,7 +437,7 @@ static bool operands(parser *r, jit_pstep *s)
 	if (ok && !(s->src = rt_arena_alloc(&r->p->mem, (all.n + 1) * sizeof *s->src))) ok = nomem(r);
 	if (ok && all.n) memcpy(s->src, all.v, all.n * sizeof *s->src);
 	rt_vec_free(&all);
-	return ok && accept_char(r, ':');
+	return ok && (accept_char(r, ':') || fail(r, ": is missing"));
 }
 
 static bool attributes(parser *r, jit_pstep *s)
@@ -483,7 +484,7 @@ static bool read_return(parser *r)
 static bool read_head(parser *r)
 {
 	uint32_t major, minor, div;
-	if (!expect(r, "program") || !count(r, INT32_MAX, &major) || !accept_char(r, '.') || !count(r, INT32_MAX, &minor)) return false;
+	if (!expect(r, "program") || !count(r, INT32_MAX, &major) || !(accept_char(r, '.') || fail(r, ". is missing")) || !count(r, INT32_MAX, &minor)) return false;
 	if (major != VERSION || minor > MINOR) {
 		rt_fail(r->err, TJ_ERR_PARSE, "import",
 		        "the file has version %u.%u of the format, and this library, " TJ_VERSION ", reads up to %d.%d", major, minor,

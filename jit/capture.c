@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Capture: the events of a body become a program. The body runs once, as in a call, but nothing is computed: what it asks for is written
  * down, with where each operand comes from. A body that must see a value, or does what a program cannot, is refused with its line. */
+#include "jit/builder.h"
 #include "jit/call.h"
 #include "jit/event.h"
 #include "jit/handle.h"
@@ -119,13 +120,14 @@ static bool operand(capture *c, const jit_node *n, jit_ref r, jit_poperand *o)
 
 static bool is_supported(const jit_node *n)
 {
-	return n->op < IR_OPS || n->op == IR_get || n->op == JIT_ASSIGN || n->op == JIT_GRAD || n->op == JIT_JVP;
+	return n->op < IR_OPS || n->op == JIT_ASSIGN || n->op == JIT_GRAD || n->op == JIT_JVP || jit_is_flow_event(n->op);
 }
 
 static bool add_event(capture *c, const jit_node *n)
 {
 	rt_arena *mem = &c->p->mem;
 	jit_pstep s = { .op = n->op, .nsrc = n->nsrc, .nattr = n->nattr, .mode = n->mode };
+	if (n->op == IR_get || n->op == JIT_PARAM) s.nattr = 1; /* the others are its type, which follows from what it belongs to */
 	if (!is_supported(n))
 		return refuse(c, n->site, "use tj_where(), or take the loop into C", jit_event_name(n->op),
 		              "is nothing that can be exported yet");
@@ -136,7 +138,7 @@ static bool add_event(capture *c, const jit_node *n)
 	if (!s.src || !s.attr || (n->site && !s.site)) return nomem(c);
 	for (int k = 0; k < n->nsrc; k++)
 		if (!operand(c, n, n->src[k], &s.src[k])) return false;
-	for (int k = 0; k < n->nattr; k++) s.attr[k] = (jit_psize){ .more = n->attr[k], .part = 1, .i = -1, .j = -1 };
+	for (int k = 0; k < s.nattr; k++) s.attr[k] = (jit_psize){ .more = n->attr[k], .part = 1, .i = -1, .j = -1 };
 	return rt_push(&c->p->step, s) || nomem(c);
 }
 

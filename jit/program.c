@@ -197,7 +197,9 @@ static uint32_t gets(const run *r, uint32_t i, uint32_t n, tj_tensor ***to)
 	const jit_pstep *s = &r->p->step.v[i + 1];
 	uint32_t k = 0;
 	for (uint32_t w = 0; w < n; w++) to[w] = NULL;
-	for (; i + 1 + k < r->p->step.n && s[k].op == IR_get; k++) to[s[k].attr[0].more] = &r->value[i + 1 + k];
+	for (; i + 1 + k < r->p->step.n && s[k].op == IR_get; k++)
+		if (s[k].attr[0].more < n) to[s[k].attr[0].more] = &r->value[i + 1 + k];
+		else r->a->failed = true;
 	return k;
 }
 
@@ -240,6 +242,94 @@ static uint32_t derive(run *r, uint32_t i, tj_tensor **src, const int64_t *attr)
 	return k;
 }
 
+/* ---- ops with callbacks ---- */
+static bool ask_all(run *r, uint32_t from, uint32_t end);
+
+/* The callbacks of a row: events first[] to yield[], without these. */
+typedef struct row {
+	run *r;
+	int n;
+	uint32_t callback[2], yield[2];
+} row;
+
+/* The arguments, the events and the results of a callback. */
+static void call_back(const row *w, int which, tj_tensor **out, tj_tensor *const *in)
+{
+	run *r = w->r;
+	const jit_pstep *s = r->p->step.v, *y = &s[w->yield[which]];
+	uint32_t i = w->callback[which] + 1, nin = 0;
+	while (in[nin] != TJ_END) nin++;
+	for (; s[i].op == JIT_PARAM; i++)
+		if (s[i].attr[0].more < nin) r->value[i] = in[s[i].attr[0].more];
+	bool ok = ask_all(r, i, w->yield[which]);
+	for (int k = 0; ok && k < y->nsrc; k++) ok = (out[k] = operand(r, &y->src[k])) != NULL;
+	if (!ok) r->a->failed = true;
+}
+
+static void first_callback(tj_tensor **out, tj_tensor *const *in, void *self) { call_back(self, 0, out, in); }
+static void second_callback(tj_tensor **out, tj_tensor *const *in, void *self) { call_back(self, 1, out, in); }
+
+/* False: the row has another number of callbacks, or one has no end. */
+static bool find_callbacks(row *w, uint32_t i)
+{
+	const jit_program *p = w->r->p;
+	for (int k = 0; k < w->n; k++) {
+		uint32_t depth = 0;
+		if (++i >= p->step.n || p->step.v[i].op != JIT_CALLBACK) return false;
+		w->callback[k] = i;
+		for (; i < p->step.n; i++) {
+			depth += p->step.v[i].op == JIT_CALLBACK;
+			if (p->step.v[i].op == JIT_YIELD && !--depth) break;
+		}
+		if (i >= p->step.n) return false;
+		w->yield[k] = i;
+	}
+	return true;
+}
+
+/* src: of the op, ended by TJ_END. */
+static tj_status call_op(const row *w, const jit_pstep *s, tj_tensor **src, const int64_t *attr, uint32_t n, tj_tensor **out)
+{
+	void *self = (void *)(uintptr_t)w;
+	switch (s->op) {
+	case IR_cond: return tj_cond_at(s->site, out, (int)n, src[0], first_callback, second_callback, src + 1, self);
+	case IR_while:
+		return tj_while_at(s->site, out, first_callback, second_callback, src, self, TJ_OPTS(tj_while_opts, .max_turns = attr[0]));
+	case IR_scan: {
+		tj_tensor **xs = rt_arena_alloc(&w->r->a->mem, ((size_t)s->nsrc + 1) * sizeof *xs);
+		if (!xs) return TJ_ERR_NOMEM;
+		memcpy(xs, src + attr[0], ((size_t)s->nsrc - (size_t)attr[0] + 1) * sizeof *xs);
+		src[attr[0]] = TJ_END;
+		return tj_scan_at(s->site, out, out + attr[0], (int)n - (int)attr[0], first_callback, src, xs, self,
+		                  TJ_OPTS(tj_scan_opts, .length = attr[2], .reverse = attr[3] != 0));
+	}
+	case JIT_VMAP: return tj_vmap_at(s->site, out, (int)n, first_callback, src, self, NULL);
+	case JIT_CUSTOM: return tj_custom_grad_at(s->site, out, (int)n, first_callback, second_callback, src, self);
+	default: return tj_checkpoint_at(s->site, out, (int)n, first_callback, src, self);
+	}
+}
+
+/* Returns how many events the row has behind event i. */
+static uint32_t flow(run *r, uint32_t i, tj_tensor **src, const int64_t *attr)
+{
+	const jit_pstep *s = &r->p->step.v[i];
+	row w = { .r = r, .n = s->op == IR_cond || s->op == IR_while || s->op == JIT_CUSTOM ? 2 : 1 };
+	if (!find_callbacks(&w, i)) return r->a->failed = true, 0;
+	const uint32_t n = s->op == IR_while ? s->nsrc : r->p->step.v[w.yield[0]].nsrc, last = w.yield[w.n - 1];
+	tj_tensor ***to = rt_arena_alloc(&r->a->mem, (n + 1) * sizeof *to), **out = rt_arena_alloc(&r->a->mem, (n + 1) * sizeof *out);
+	src[s->nsrc] = TJ_END;
+	if (!to || !out || (s->op == IR_scan && attr[0] > n) || (s->op == IR_cond && !s->nsrc)) return r->a->failed = true, 0;
+	if (call_op(&w, s, src, attr, n, out) != TJ_OK) r->a->failed = true;
+	for (uint32_t k = i + 1; k <= last; k++) r->value[k] = NULL; /* values of callbacks end with them */
+	const uint32_t k = gets(r, last, n, to);
+	for (uint32_t v = 0; v < n && !r->a->failed; v++)
+		if (to[v]) *to[v] = out[v];
+	return last - i + k;
+}
+
+static bool has_callbacks(int op) { return ir_is_flow(op) || op == JIT_VMAP || op == JIT_CUSTOM || op == JIT_CHECKPOINT; }
+
+/* ---- one event ---- */
 /* Asks for event i; *more: how many of the next ones it has asked for, too. */
 static bool ask(run *r, uint32_t i, uint32_t *more)
 {
@@ -253,10 +343,19 @@ static bool ask(run *r, uint32_t i, uint32_t *more)
 	for (int k = 0; k < s->nattr; k++) attr[k] = jit_psize_at(&s->attr[k], r->symbol);
 	a->mode = s->mode;
 	if (s->op == JIT_ASSIGN) return tj_assign_at(s->site, src[1], src[0]) == TJ_OK;
+	if (has_callbacks(s->op)) return *more = flow(r, i, src, attr), !a->failed;
+	if (s->op >= IR_OPS && s->op != JIT_GRAD && s->op != JIT_JVP) return false; /* a part of a row stands alone */
 	if (s->op == JIT_GRAD || s->op == JIT_JVP) return *more = derive(r, i, src, attr), !a->failed;
 	if (ir_ops[s->op].nresult > 1) return *more = several(r, i, src, attr), !a->failed;
 	r->value[i] = jit_event(s->site, s->op, s->nsrc, src, s->nattr, attr);
-	return r->value[i]->kind != RT_POISON;
+	return rt_is_number(r->value[i]) || r->value[i]->kind != RT_POISON; /* of numbers alone it is a number */
+}
+
+static bool ask_all(run *r, uint32_t from, uint32_t end)
+{
+	bool ok = true;
+	for (uint32_t i = from, more = 0; ok && i < end; i += 1 + more, more = 0) ok = ask(r, i, &more) && !r->a->failed;
+	return ok;
 }
 
 void jit_program_body(tj_tensor **out, tj_tensor *const *in, void *program)
@@ -275,10 +374,11 @@ void jit_program_body(tj_tensor **out, tj_tensor *const *in, void *program)
 	bool ok = r.value && r.number;
 	if (ok) memset(r.number, 0, (p->number.n + 1) * sizeof *r.number);
 	if (ok) memset(r.value, 0, (p->step.n + 1) * sizeof *r.value);
-	for (uint32_t i = 0, more = 0; ok && i < p->step.n; i += 1 + more, more = 0) ok = ask(&r, i, &more) && !a->failed;
+	ok = ok && ask_all(&r, 0, p->step.n);
 	a->mode = mode;
 	for (uint32_t i = 0; ok && i < p->out.n; i++) ok = (out[i] = operand(&r, &p->out.v[i])) != NULL;
 	if (ok) return;
-	if (a->ctx->rt.err.code == TJ_OK) jit_error(a->ctx, NULL, TJ_ERR_NOMEM, p->name, NULL, "out of memory");
+	if (a->ctx->rt.err.code == TJ_OK)
+		jit_error(a->ctx, NULL, TJ_ERR_STATE, p->name, "tj_export() writes such files", "the program of the file asks for what does not exist");
 	a->failed = true;
 }

@@ -363,7 +363,7 @@ static bool read_number(parser *r)
 static bool has_value(const jit_program *p, uint32_t i)
 {
 	const int op = p->step.v[i].op;
-	return op == IR_get || (op < IR_OPS && ir_ops[op].nresult == 1);
+	return op == IR_get || op == JIT_PARAM || (op < IR_OPS && ir_ops[op].nresult == 1);
 }
 
 static bool operand(parser *r, jit_poperand *o)
@@ -388,6 +388,7 @@ static uint32_t row_results(const jit_program *p)
 	while (i && p->step.v[i - 1].op == IR_get) i--;
 	if (!i) return 0;
 	const jit_pstep *s = &p->step.v[i - 1];
+	if (s->op == JIT_YIELD) return UINT16_MAX; /* of the op that it belongs to: checked when that runs */
 	if (s->op == JIT_JVP) return 1;
 	if (s->op == JIT_GRAD) return s->nsrc - (s->attr[0].more ? 2u : 1u);
 	return s->op < IR_OPS && ir_ops[s->op].nresult > 1 ? ir_ops[s->op].nresult : 0;
@@ -396,8 +397,8 @@ static uint32_t row_results(const jit_program *p)
 static bool as_many(parser *r, const jit_pstep *s)
 {
 	const ir_classinfo *k = s->op < IR_OPS ? &ir_classes[ir_ops[s->op].opclass] : NULL;
-	for (int i = 0; s->op >= IR_OPS && i < s->nattr && (i == 0 || s->op != IR_get); i++)
-		if (!jit_pconst(&s->attr[i])) return fail(r, "that attribute does not vary");
+	for (int i = 0; s->op >= IR_OPS && i < s->nattr; i++)
+		if (!jit_pconst(&s->attr[i]) && !(s->op == IR_scan && i == 2) && s->op != JIT_VMAP) return fail(r, "that attribute does not vary");
 	switch (s->op) {
 	case JIT_ASSIGN:
 		if (s->nsrc != 2 || s->nattr || s->src[1].kind == JIT_P_VALUE || s->src[1].kind == JIT_P_NUMBER)
@@ -408,8 +409,20 @@ static bool as_many(parser *r, const jit_pstep *s)
 	case JIT_JVP:
 		return (s->nattr == 1 && s->nsrc >= 3 && s->nsrc % 2 == 1) || fail(r, "a jvp takes a value, tensors and tangents");
 	case IR_get:
-		if (s->nsrc || s->nattr < 3 || s->nattr > TJ_MAX_RANK + 3) return fail(r, "a get has a type");
+		if (s->nsrc || s->nattr != 1) return fail(r, "a get has one attribute");
 		return (s->attr[0].more >= 0 && s->attr[0].more < row_results(r->p)) || fail(r, "no such result");
+	case IR_cond: return (s->nsrc && !s->nattr) || fail(r, "a cond takes a condition");
+	case IR_while: return (s->nsrc && s->nattr == 1) || fail(r, "a while takes carries, and has a limit");
+	case IR_scan:
+		return (s->nattr == 4 && s->attr[0].more >= 0 && s->attr[1].more >= 0 && s->attr[0].more <= s->nsrc &&
+		        s->attr[1].more == s->nsrc - s->attr[0].more) ||
+		       fail(r, "a scan takes carries and sequences");
+	case JIT_VMAP: return (s->nsrc && s->nattr == 1) || fail(r, "a vmap takes tensors, and has a number of examples");
+	case JIT_CUSTOM: return (s->nsrc && !s->nattr) || fail(r, "a custom_grad takes tensors");
+	case JIT_CHECKPOINT: return (!s->nsrc && !s->nattr) || fail(r, "a checkpoint takes nothing");
+	case JIT_CALLBACK: return !s->nsrc || fail(r, "a callback takes nothing");
+	case JIT_PARAM: return (!s->nsrc && s->nattr == 1 && s->attr[0].more >= 0) || fail(r, "a parameter has a number");
+	case JIT_YIELD: return !s->nattr || fail(r, "a yield has no attributes");
 	default: break;
 	}
 	if (!k) return fail(r, "no event that a file may have");

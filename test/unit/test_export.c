@@ -100,6 +100,44 @@ static void drawn(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = tj_mul(in[1], in[0]);
 }
 
+/* All ops with callbacks. */
+static void yes(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(2)); }
+static void no(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], w); }
+static void again(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_lt(in[0], tj_f(50)); }
+static void turn(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(tj_mul(in[0], tj_f(1.5)), tj_f(1));
+	out[1] = tj_add(in[1], tj_f(1));
+}
+static void step(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *t[1];
+	tj_cond(t, 1, tj_gt(tj_sum(in[1], TJ_ALL, false), tj_f(0)), yes, no, TJ_LIST(in[0]), NULL);
+	out[0] = tj_tanh(tj_add(t[0], in[1]));
+	out[1] = tj_sub(out[0], in[1]);
+}
+static void example(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_sum(tj_mul(in[0], in[0]), TJ_ALL, false); }
+static void forward(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_round(in[0]); }
+static void backward(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[2], tj_f(3)); }
+static void part(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_exp(tj_mul(in[0], w)); }
+
+static void callbacks(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *a[2], *carry[1], *ys[1], *v[1], *r[1], *e[1], *g[1];
+	tj_while(a, again, turn, TJ_LIST(tj_sum(in[0], TJ_ALL, false), tj_f(0)), NULL, TJ_OPTS(tj_while_opts, .max_turns = 40));
+	tj_scan(carry, ys, 1, step, TJ_LIST(w), TJ_LIST(in[0]), NULL, TJ_OPTS(tj_scan_opts, .reverse = true));
+	tj_vmap(v, 1, example, TJ_LIST(in[0]), NULL, NULL);
+	tj_custom_grad(r, 1, forward, backward, TJ_LIST(in[0]), NULL);
+	tj_checkpoint(e, 1, part, TJ_LIST(in[0]), NULL);
+	tj_grad(g, tj_add(tj_sum(r[0], TJ_ALL, false), tj_sum(e[0], TJ_ALL, false)), TJ_LIST(in[0]), NULL);
+	out[0] = tj_add(tj_add(a[0], a[1]), tj_sum(carry[0], TJ_ALL, false));
+	out[1] = ys[0];
+	out[2] = tj_add(tj_reshape(v[0], TJ_SHAPE(-1, 1)), g[0]);
+}
+
 /* ---- comparing ---- */
 typedef struct model {
 	const char *name, *shapes;
@@ -118,6 +156,7 @@ static const model models[] = {
 	{ "decode", "q: f32[16], k: f32[T,16], v: f32[T,16]; T in 1..70", decode, 3, 2, { 1, 2, 16, 33, 70 }, { { 16 }, { -1, 16 }, { -1, 16 } }, false, 0 },
 	{ "training", "x: f32[B,4], y: f32[B,3]; B in 2..6", training, 2, 1, { 2, 5, 6 }, { { -1, 4 }, { -1, 3 } }, false, 32 },
 	{ "several", "x: f32[B,9]; B in 1..5", several, 1, 3, { 1, 4, 5 }, { { -1, 9 } }, false, 0 },
+	{ "callbacks", "x: f32[T,3]; T in 1..6", callbacks, 1, 3, { 1, 2, 6 }, { { -1, 3 } }, false, 64 },
 	{ "drawn", "x: f32[N], _; N in 3..50", drawn, 2, 2, { 3, 50 }, { { -1 }, { -2 } }, false, 0 },
 };
 
@@ -131,6 +170,7 @@ static tj_fn *make(tj_ctx *c, const model *m)
 	if (m->vars == 11) state[n++] = &sum, freeze[k++] = &w, freeze[k++] = &b;
 	if (m->vars == (16 | 4)) w = param(c, TJ_SHAPE(4, 1, 3, 3), 36), w2 = param(c, TJ_SHAPE(36, 5), 180);
 	if (m->vars == 32) w = param(c, TJ_SHAPE(4, 7), 28), w2 = param(c, TJ_SHAPE(7, 3), 21), state[n++] = &w, state[n++] = &w2;
+	if (m->vars == 64) w = param(c, TJ_SHAPE(3), 3);
 	state[n] = freeze[k] = TJ_END_VAR;
 	o.state = state, o.freeze = freeze;
 	return tj_compile(c, m->body, NULL, &o);
@@ -415,7 +455,8 @@ static uint64_t next(uint64_t *x) { return *x = *x * 6364136223846793005u + 1442
 static size_t mutate(char *to, const char *text, size_t n, uint64_t *seed)
 {
 	static const char *const word[] = { "0", "1", "-1", "99999999999", "matmul", "add", "grad", "get", "assign", "reshape", "a0", "v0", "n0", "5",
-		                            "B", "B*B", "f32[0]", "9223372036854775807", ":", "/", "\n", "jvp", "sort", "cat", "uniform", "gather" };
+		                            "B", "B*B", "f32[0]", "9223372036854775807", ":", "/", "\n", "jvp", "sort", "cat", "uniform", "gather", "callback",
+		                            "yield", "parameter", "cond", "scan", "vmap" };
 	memcpy(to, text, n + 1);
 	for (int times = 1 + (int)(next(seed) >> 62); times--;) {
 		const size_t at = (size_t)(next(seed) >> 33) % n, len = strcspn(to + at, " \n");

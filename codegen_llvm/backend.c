@@ -53,7 +53,7 @@ static int equal_before(const cg_unit *u, int k)
 static cg_key key_of(const rt_text *t, int bits)
 {
 	const char *body = strchr(t->s, '\n'); /* the name stands in the first line */
-	return (cg_key){ .text = body, .n = t->n - (size_t)(body - t->s), .bits = bits };
+	return (cg_key){ .text = body, .n = t->n - (size_t)(body - t->s), .machine = (uint64_t)rt_features(bits) << 32 | (uint64_t)bits };
 }
 
 /* keep_text: the recipe is kept, too. */
@@ -112,7 +112,7 @@ typedef struct own_job {
 static tj_status make_own_job(own_job *w, const lo_compile *job, cg_owns *owns, int bits, rt_err *err)
 {
 	const uint32_t n = owns->n;
-	*w = (own_job){ .job = { .nkernel = (int)n, .name = job->name } };
+	*w = (own_job){ .job = { .nkernel = (int)n, .name = job->name, .cpu = job->cpu } };
 	w->kernel = rt_calloc((n + 1) * sizeof *w->kernel);
 	w->at = rt_calloc((n + 1) * sizeof *w->at);
 	w->unit = rt_calloc((n + 1) * sizeof *w->unit);
@@ -211,6 +211,7 @@ enum { ROOM = 64 << 20 }; /* LLVM ends the process when it gets no memory */
 static tj_status compile(lo_compile *job, rt_err *err)
 {
 	double start = rt_now_ms();
+	const rt_cpu was = rt_cpu_as(job->cpu);
 	cg_unit *u = rt_calloc(((size_t)job->nkernel + 1) * sizeof *u);
 	cg_owns owns = { 0 };
 	plan_code *p = NULL;
@@ -226,6 +227,7 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	if (st == TJ_OK) job->code = &p->code;
 	else if (p) destroy(&p->code);
 	leave();
+	rt_cpu_as(was);
 	job->codegen_ms = rt_now_ms() - start;
 	return st;
 }

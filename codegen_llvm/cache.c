@@ -27,7 +27,7 @@ enum { BUCKETS = 256 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static entry *bucket[BUCKETS];
 
-static uint64_t hash_of(cg_key key) { return rt_hash(key.text, key.n, (uint64_t)key.bits); }
+static uint64_t hash_of(cg_key key) { return rt_hash(key.text, key.n, key.machine); }
 
 cg_object *cg_find(cg_key key, rt_entry *fn, rt_blob *blob)
 {
@@ -35,7 +35,7 @@ cg_object *cg_find(cg_key key, rt_entry *fn, rt_blob *blob)
 	cg_object *o = NULL;
 	pthread_mutex_lock(&lock);
 	for (entry *e = bucket[hash % BUCKETS]; e && !o; e = e->next) {
-		if (e->hash != hash || e->key.bits != key.bits || e->key.n != key.n ||
+		if (e->hash != hash || e->key.machine != key.machine || e->key.n != key.n ||
 			memcmp(e->text, key.text, key.n) != 0)
 			continue;
 		o = e->object;

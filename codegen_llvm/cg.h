@@ -291,7 +291,7 @@ void cg_unlink(cg_library *l);
 
 /* ---- cache.c: kernels that are compiled already ---- */
 typedef struct cg_object cg_object;   /* code with kernels in it, used by any number of plans */
-typedef struct cg_key { const char *text; size_t n; int bits; } cg_key; /* what a kernel is: its text without its name */
+typedef struct cg_key { const char *text; size_t n; uint64_t machine; } cg_key; /* a kernel: its text without its name; for what CPU */
 cg_object *cg_find(cg_key key, rt_entry *fn, rt_blob *blob); /* with a reference; NULL when there is none */
 /* with a reference; NULL: out of memory */
 cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn, const rt_blob *blob,

@@ -57,6 +57,7 @@ static void *compile_part(void *env)
 	part *p = env;
 	const cg_batch *b = p->batch;
 	rt_text text = { 0 };
+	if (p->threaded) rt_cpu_as(b->job->cpu); /* the thread ends with it */
 	struct cg_target *t = cg_target_get(p->bits, &p->err);
 	if (!t) return NULL;
 	cg_put_head(&text, b->job, t, p->bits);

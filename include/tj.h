@@ -906,6 +906,42 @@ TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);
 TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the topics; "help" lists them */
 TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; a missing one has its reason: "llvm: ..." */
 
+/* Export: a function becomes a file that another program calls, without its body, without tracing it and without a compiler
+ * (docs/EXPORT.md).
+ *
+ *   tj_export(f, "step.tjx", NULL);                        // f was called, so its sizes are known; nothing is computed
+ *   tj_fn *g = tj_import(c, "step.tjx", NULL);             // elsewhere: called like any other function, with the same bits
+ *
+ * The body runs once for each combination of the sizes that .shapes names (up to .most), without computing anything; what it asks for is
+ * written down with expressions over these sizes. It must not look at values (tj_truth(), tj_item(), tj_data()), and all that it reads must
+ * be an argument, declared in .state or .freeze, retained, or a parameter. Anything else is an error that names the line. */
+typedef struct tj_export_opts {
+	size_t size;
+	tj_list inputs;          /* tensors as a call gets them: their dtypes and shapes count. NULL: those of the last signature of f */
+	const tj_scalar *scalars; /* as a call gets them; a TJ_I() keeps its value. NULL: none */
+	const char *const *names; /* of .state, then of .freeze, ended by NULL. NULL: "state0", "state1" ... What else the body reads is
+	                           * "captured0", ... */
+	const char *cpus;        /* "x86-64-v3,x86-64-v4,native": for which CPUs code is in the file. NULL: the first two; "": none */
+	uint32_t most;           /* most combinations of sizes to try; 0: 1024. Calls at others are refused */
+} tj_export_opts;
+TJ_API tj_status tj_export_at(const char *site, tj_fn *f, const char *path, const tj_export_opts *opts);
+typedef struct tj_import_opts {
+	size_t size;
+	bool recompile; /* if the file has no code for this CPU, or of another build: compile, or let the evaluator run. Else that is
+	                 * an error, with what the file has */
+	const char *name;        /* of the function; NULL: as in the file */
+} tj_import_opts;
+/* The code in the file runs in this process: import only what you trust. NULL on error. */
+TJ_API tj_fn *tj_import_at(const char *site, tj_ctx *c, const char *path, const tj_import_opts *opts);
+/* Copies what it needs of bytes. */
+TJ_API tj_fn *tj_import_memory_at(const char *site, tj_ctx *c, const void *bytes, size_t n, const tj_import_opts *opts);
+/* The i-th variable of an imported function: its name, and its cell, which tj_read() reads and tj_write() writes. weight: plans may have
+ * copies of its content; a write makes new ones. False: there are fewer. */
+TJ_API bool tj_fn_variable(tj_fn *f, int i, const char **name, tj_tensor **cell, bool *weight);
+#define tj_export(f, path, opts) tj_export_at(TJ_SITE, f, path, opts)
+#define tj_import(c, path, opts) tj_import_at(TJ_SITE, c, path, opts)
+#define tj_import_memory(c, bytes, n, opts) tj_import_memory_at(TJ_SITE, c, bytes, n, opts)
+
 /* The disk cache: compiled kernels, which later processes find without a compiler (docs/CACHE.md). */
 typedef struct tj_cache_info {
 	size_t size;             /* set by the caller: so many bytes are filled */

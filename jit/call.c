@@ -5,6 +5,7 @@
 #include "jit/guard.h"
 #include "jit/handle.h"
 #include "jit/note.h"
+#include "jit/program.h"
 #include "jit/segment.h"
 
 enum { MARGIN = 8, MAX_DEPTH = 128, FEW_ARGS = 16 };
@@ -490,6 +491,52 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	if (s == TJ_OK && !(hit = jit_meet(c, memo, args, scalars, site))) s = error_of(c);
 	if (s == TJ_OK) s = call_hit(c, memo, hit, site, out, args, scalars);
 	else turned_away(memo);
+	free_args(few, args);
+	return s;
+}
+
+/* ---- a call that computes nothing (capture.c) ---- */
+static tj_status run_dry(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor *const *in, const tj_scalar *scalars, jit_hit *hit,
+                         jit_see *see, void *env)
+{
+	jit_act *a = &c->act;
+	tj_fn *f = memo->fn;
+	const size_t n = (size_t)f->opts.nout;
+	tj_status s = begin(c, memo, site, in, scalars, hit);
+	a->near = JIT_NOT_NEAR;
+	if (s != TJ_OK) return s;
+	tj_tensor **made = make_outputs(a, f), **res = rt_arena_alloc(&a->mem, (n + 1) * sizeof *res);
+	tj_tensor **args = rt_arena_alloc(&a->mem, ((size_t)f->opts.nin + 1) * sizeof *args);
+	bool ok = made && res && args;
+	for (int i = 0; ok && i < f->opts.nin; i++) ok = (args[i] = placeholder(a, (uint32_t)i, in[i])) != NULL;
+	if (!ok) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	args[f->opts.nin] = TJ_END;
+	run_body(a, f, made, args);
+	RT_DEFAULT_MODES;
+	if (a->failed) return body_failed(c, site);
+	if (check_outputs(c, site, f, made) != TJ_OK || jit_admit_all(c, site, "return", (int)n, made, res) == JIT_POISON)
+		return error_of(c);
+	return see(env, a, (uint32_t)n, res) ? TJ_OK : error_of(c);
+}
+
+tj_status jit_call_dry(tj_ctx *c, const char *site, tj_fn *f, tj_list in, const tj_scalar *scalars, jit_see *see, void *env)
+{
+	tj_tensor *few[FEW_ARGS + 1], **args;
+	jit_memo *memo = jit_memo_make(c, f);
+	jit_hit *hit;
+	tj_status s = memo ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (s == TJ_OK) s = check_scalars(c, site, f, scalars);
+	if (s == TJ_OK && f->nstate) s = check_state(c, site, f);
+	if (s != TJ_OK) return s;
+	if (f->nfreeze && !jit_take_frozen(c, f, in)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	s = admit_args(c, site, f, in, few, &args);
+	if (s == TJ_OK && !(hit = jit_meet(c, memo, args, scalars, site))) s = error_of(c);
+	if (s == TJ_OK) {
+		s = run_dry(c, memo, site, args, scalars, hit, see, env);
+		c->rt.ordinal = c->act.ordinal; /* it draws no random numbers */
+		jit_act_end(c);
+	}
+	if (c->taken.n) jit_give_back(c);
 	free_args(few, args);
 	return s;
 }

@@ -363,7 +363,13 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 	if (!drop_marks(b) || !remember_residuals(b, p)) return false;
 	const jit_derived grads = { b->request, b->nparts != 0 };
 	if (!jit_run_user(f, &grads, &b->g, &p->exec, err)) return false;
-	if (!p->exec && jit_lower(f->engine, &b->g, &o, &p->exec, err) != TJ_OK) return false;
+	const rt_cpu was = rt_cpu_as(f->cpu);
+	lo_family *own = f->program && f->family ? lo_family_new() : NULL; /* what code a plan gets must not depend on plans before it */
+	if (own) o.family = own;
+	const bool lowered = p->exec || jit_lower(f->engine, &b->g, &o, &p->exec, err) == TJ_OK;
+	rt_cpu_as(was);
+	lo_family_free(own);
+	if (!lowered) return false;
 	if (room) *room = (uint32_t)p->exec->room;
 	if (!remember_content(b, p)) return false;
 	return fill_plan(p, f, &b->g, s, seq);

@@ -3,6 +3,7 @@
 #include "jit/call.h"
 #include "jit/handle.h"
 #include "jit/outside.h"
+#include "jit/program.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -133,6 +134,7 @@ static void close_engine(jit_engine *e)
 {
 	delist(e);
 	while (e->fns) jit_fn_free(e->fns);
+	jit_programs_free(e->programs);
 	jit_eager_free(e->eager);
 	jit_constants_free(e);
 	rt_held_free_all(&e->rt);

@@ -53,6 +53,7 @@ typedef struct jit_engine {
 	void *log_self;
 	char *dump;              /* TJ_DUMP: a folder; NULL: none */
 	rt_store *store;         /* the disk cache */
+	struct jit_program *programs; /* of imported functions, freed ones too: errors and traces name their lines. Under rt.lock */
 	atomic_uint dumped;
 	rt_vec(tj_pass) pass;    /* passes of every function; under rt.lock */
 	uint64_t seed;

@@ -61,6 +61,7 @@ static void free_fn(tj_fn *f)
 	if (!f) return;
 	lo_family_free(f->family);
 	lo_shelf_free(f->shelf);
+	rt_store_free(f->store);
 	rt_free(f->spec);
 	rt_free(f->pass);
 	rt_free(f->hook);

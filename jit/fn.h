@@ -106,6 +106,11 @@ struct tj_fn {
 	gd_spec *spec;           /* of .shapes; NULL: none */
 	lo_family *family;       /* code shared by all sizes; NULL: .dynamic is OFF */
 	lo_shelf *shelf;         /* packed constants shared by all plans */
+	struct jit_program
+		*program; /* of an imported function: what its body asks for; the engine has it, see ctx.h. NULL: it has a body in C */
+	rt_store *store;         /* of an imported function: the code of its file */
+	rt_cpu cpu;              /* for which that code is; .bits 0: the one that runs */
+	bool sealed;             /* no code is made for it: what its file does not have is an error */
 	jit_ring reasons, notes;
 	struct jit_asked *asked; /* answers of .guard_filter for the guards of the key, by argument, state, scalar; NULL: no filter */
 	rt_vec(const char *) sized; /* reported lines: their tensors have sizes that depend on data; under table_lock */

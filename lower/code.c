@@ -139,6 +139,7 @@ static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
 	if (!by) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
 	double found = rt_now_ms();
 	lo_compile job = { .name = L->o->name,
+		           .cpu = rt_cpu_now(),
 		           .keep_text = L->o->keep_text,
 		           .keep_assembly = L->o->keep_assembly,
 		           .fn = b->fn,
@@ -160,6 +161,14 @@ static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
 	return TJ_OK;
 }
 
+static tj_status no_code(lo_low *L, const batch *b)
+{
+	rt_fail(L->err, TJ_ERR_COMPILE, "import", "the file has no code for kernel %s at these sizes on this CPU (%d bits)",
+	        b->kernel[0]->name, rt_vector_bits());
+	rt_hint(L->err, "export it again, or import it with .recompile");
+	return L->err->code;
+}
+
 /* Of n kernels of one target. */
 static tj_status obtain(lo_low *L, rt_plan *p, lo_twin **want, int n)
 {
@@ -168,7 +177,7 @@ static tj_status obtain(lo_low *L, rt_plan *p, lo_twin **want, int n)
 	if (L->oom) return nomem(L->err);
 	lo_stored *x = L->o->keep_text ? NULL : lo_stored_open(L->o->store, want[0]->s->target, n, b.kernel, b.schedule);
 	if (x) load(L, p, &b, x);
-	const tj_status st = b.n ? compile(L, p, &b, x) : TJ_OK;
+	const tj_status st = !b.n ? TJ_OK : L->o->sealed ? no_code(L, &b) : compile(L, p, &b, x);
 	lo_stored_close(x);
 	return st;
 }

@@ -332,6 +332,7 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	const lo_schedule *const *schedule; /* of each kernel */
 	int nkernel;
 	const char *name;
+	rt_cpu cpu;                   /* to make code for */
 	bool keep_text;               /* fill text, for dumps */
 	bool keep_assembly;           /* fill assembly: costs one more run of the code generator */
 	/* results */
@@ -407,6 +408,7 @@ typedef struct lo_opts {
 	bool keep_assembly;           /* with keep_text */
 	uint16_t off;                 /* passes switched off: LO_OFF() */
 	rt_store *store;              /* code that other processes compiled, and will find; NULL: none */
+	bool sealed;                  /* code that is not in the store is an error: nothing is compiled */
 	lo_family *family;            /* kernels share its code, and new code is added to it; NULL: none */
 	lo_moving moving;
 	const lo_content *content;    /* by external slot; NULL: no content is known */

@@ -10,7 +10,7 @@ typedef struct body { /* before the code of an entry */
 
 lo_stored *lo_stored_open(rt_store *s, const lo_target *t, int n, const lo_kernel *const *k, const lo_schedule *const *how)
 {
-	if (!s || !t->key || rt_cpu_missing() || !rt_store_folder(s)) return NULL;
+	if (!s || !t->key || rt_cpu_missing() || !rt_store_used(s)) return NULL;
 	lo_stored *x = rt_calloc(sizeof *x + (size_t)n * sizeof *x->key);
 	if (!x) return NULL;
 	*x = (lo_stored){ .store = s, .n = n };

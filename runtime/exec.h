@@ -282,6 +282,11 @@ enum {
 	RT_FEATURES(X)
 #undef X
 };
+typedef struct rt_cpu { int bits; uint32_t features; } rt_cpu; /* what code may use: width of vectors, RT_HAS_ */
+/* From now on this thread lowers and compiles for that CPU, as far as the functions of this file tell; .bits 0: for the one that it runs
+ * on. Returns what was set before. */
+rt_cpu rt_cpu_as(rt_cpu cpu);
+rt_cpu rt_cpu_now(void);
 const char *rt_feature_name(int i);         /* NULL: there are fewer */
 uint32_t rt_features_for(unsigned uses);    /* all that code of this kind may use */
 uint32_t rt_features(int bits);             /* those that the CPU has and code of this width uses */

@@ -26,8 +26,25 @@ const char *rt_cpu_missing(void)
 #endif
 }
 
+/* The CPU that this thread makes code for; .bits 0: this one. */
+static _Thread_local rt_cpu as;
+
+rt_cpu rt_cpu_as(rt_cpu cpu)
+{
+	const rt_cpu was = as;
+	as = cpu;
+	return was;
+}
+
+rt_cpu rt_cpu_now(void)
+{
+	const int bits = rt_vector_bits();
+	return (rt_cpu){ bits, rt_features(bits) };
+}
+
 int rt_vector_bits(void)
 {
+	if (as.bits) return as.bits;
 	const int most = rt_wide_cpu() ? 512 : 256, wanted = rt_wanted_bits();
 	return wanted && wanted < most ? wanted : most;
 }
@@ -69,6 +86,7 @@ static uint32_t of_cpu(void) { return 0; }
 
 uint32_t rt_features(int bits)
 {
+	if (as.bits) return bits == as.bits ? as.features : 0;
 	return bits == 512 && rt_wide_cpu() ? of_cpu() : 0;
 }
 

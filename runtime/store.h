@@ -43,6 +43,7 @@ const char *rt_miss_name(rt_miss m);
 const char *rt_miss_text(rt_miss m);
 const char *rt_store_kind_name(int kind); /* NULL: there is no such kind */
 
+typedef struct rt_span { const void *at; size_t bytes; } rt_span;
 typedef struct rt_store rt_store;
 typedef struct rt_store_counts {
 	uint64_t hits, stored, failed; /* failed: entries that could not be written */
@@ -58,17 +59,31 @@ void rt_store_free(rt_store *s);
 const char *rt_store_folder(rt_store *s);  /* looks for it at the first call; NULL: the cache is off, see rt_store_why() */
 const char *rt_store_why(rt_store *s);     /* why it is off, or why nothing is written; NULL: it is used */
 bool rt_store_writes(rt_store *s);
+bool rt_store_used(rt_store *s);           /* it has a folder, or is in memory */
+
+/* ---- storeformat.c ---- */
+enum { RT_STORE_LARGEST = 64 << 20 /* bytes of an entry */, RT_BUILD_BYTES = 32 };
+/* Checks the bytes of an entry; sets kind, key and body unless it is a miss. RT_MISS_ABSENT: it is whole. */
+rt_miss rt_store_check(const void *bytes, size_t n, int *kind, rt_span *key, rt_span *body);
+/* The bytes of an entry, to be freed by rt_free(); NULL: out of memory, or too large. */
+unsigned char *rt_store_entry_of(rt_store_kind kind, rt_span key, rt_span body, size_t *n);
+
+/* ---- storememory.c: entries of a file of another kind, or for one ---- */
+/* An empty store without a folder. next: where it looks for what it has not, and puts new entries; NULL: nowhere. keeps: it takes new
+ * entries itself. NULL: out of memory. */
+rt_store *rt_store_in_memory(rt_store *next, bool keeps, const rt_log_to *log);
+/* Adds the bytes of an entry, which must live as long as the store; RT_MISS_ABSENT: it was added. */
+rt_miss rt_store_add(rt_store *s, const void *bytes, size_t n);
+bool rt_store_find(const rt_store *s, rt_store_kind kind, rt_span key, rt_span *body);
+bool rt_store_take(rt_store *s, rt_store_kind kind, rt_span key, rt_span body); /* a copy */
 
 /* ---- store.c ---- */
-typedef struct rt_span { const void *at; size_t bytes; } rt_span;
 /* *file: the memory of the whole file, to be freed by rt_free(); *body lies in it. False: a miss, which is counted and logged. */
 bool rt_store_get(rt_store *s, rt_store_kind kind, rt_span key, void **file, rt_span *body);
 void rt_store_miss(rt_store *s, rt_store_kind kind, rt_span key, rt_miss why); /* the body was not what it should be */
 /* Writes an entry, or leaves all as it was. An error is told once. */
 void rt_store_put(rt_store *s, rt_store_kind kind, rt_span key, rt_span body);
 rt_store_counts rt_store_count(rt_store *s);
-/* Checks the bytes of an entry; sets kind, key and body unless it is a miss. RT_MISS_ABSENT: it is whole. */
-rt_miss rt_store_check(const void *bytes, size_t n, int *kind, rt_span *key, rt_span *body);
 rt_miss rt_store_read(const char *path, void **file, size_t *bytes); /* RT_MISS_ABSENT: *file is set */
 
 /* ---- build.c ---- */
@@ -101,8 +116,19 @@ enum {
 	RT_STORE_FANOUT = 256,
 	RT_STORE_AGE = 3600  /* seconds: a hit notes its time no more often; older temporary files were left behind */
 };
+typedef struct rt_kept { /* an entry in memory */
+	uint64_t hash;
+	const unsigned char *bytes;
+	size_t n;
+	rt_store_kind kind;
+	rt_span key, body;
+	bool owned;
+} rt_kept;
 struct rt_store {
 	const rt_log_to *log;
+	bool in_memory, keeps;   /* see rt_store_in_memory(); then lock guards `entry` */
+	rt_store *next;
+	rt_vec(rt_kept) entry;
 	char *told;
 	pthread_mutex_t lock;
 	bool looked, writes;

@@ -30,6 +30,9 @@ rt_store *rt_store_new(const char *told, const rt_log_to *log)
 void rt_store_free(rt_store *s)
 {
 	if (!s) return;
+	for (uint32_t i = 0; i < s->entry.n; i++)
+		if (s->entry.v[i].owned) rt_free((void *)(uintptr_t)s->entry.v[i].bytes);
+	rt_vec_free(&s->entry);
 	pthread_mutex_destroy(&s->lock);
 	rt_free(s->told);
 	rt_free(s->folder);
@@ -71,7 +74,8 @@ static bool trusted(rt_store *s, const char *path)
 	struct stat st;
 	if (stat(path, &st)) snprintf(s->why, sizeof s->why, "%.120s: %s", path, strerror(errno));
 	else if (!S_ISDIR(st.st_mode)) snprintf(s->why, sizeof s->why, "%.120s is no folder", path);
-	else if (st.st_uid != geteuid() && (s->writes || st.st_uid)) snprintf(s->why, sizeof s->why, "%.120s belongs to another user", path);
+	else if (st.st_uid != geteuid() && (s->writes || st.st_uid))
+		snprintf(s->why, sizeof s->why, "%.120s belongs to another user", path);
 	else if (st.st_mode & (S_IWGRP | S_IWOTH)) snprintf(s->why, sizeof s->why, "others may write to %.120s (chmod go-w)", path);
 	else return true;
 	return false;
@@ -110,11 +114,17 @@ static void look(rt_store *s)
 
 static void look_once(rt_store *s)
 {
+	if (s->in_memory) return;
 	rt_lock(&s->lock);
 	if (!s->looked) look(s);
 	rt_unlock(&s->lock);
 }
 
 const char *rt_store_folder(rt_store *s) { return look_once(s), s->folder; }
+bool rt_store_used(rt_store *s) { return s->in_memory || rt_store_folder(s); }
 const char *rt_store_why(rt_store *s) { return look_once(s), *s->why ? s->why : NULL; }
-bool rt_store_writes(rt_store *s) { return look_once(s), s->folder && s->writes; }
+bool rt_store_writes(rt_store *s)
+{
+	if (s->in_memory) return s->keeps || (s->next && rt_store_writes(s->next));
+	return look_once(s), s->folder && s->writes;
+}

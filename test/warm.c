@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program for test/cache.sh: some functions, each called once. Prints a number for the bits of all results, how many kernels were compiled
- * and found on disk, and whether a compiler was opened.
+/* A program for test/cache.sh: some functions, each called once. Prints a number for the bits of all results, how many kernels were
+ * compiled and found on disk, and whether a compiler was opened.
  *   warm [functions]      warm -v: checks all entries of the disk cache and prints how many are whole, and how many are not */
 #include <stdio.h>
 #include <stdlib.h>

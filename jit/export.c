@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+/* Export: a function becomes a file. Its body is captured at each combination of the sizes that may vary, these become one program, and
+ * the program is compiled for each CPU that was asked for. */
+#include "jit/call.h"
+#include "jit/event.h"
+#include "jit/handle.h"
+#include "jit/program.h"
+#include "jit/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MOST = 1024 /* combinations of sizes */ };
+
+typedef struct want { /* an argument */
+	uint8_t kind, dtype, rank; /* kind: gd_kind */
+	int8_t symbol[TJ_MAX_RANK]; /* -1: none */
+	int64_t dim[TJ_MAX_RANK];
+} want;
+
+typedef struct job {
+	tj_ctx *c;
+	const char *site;
+	tj_fn *f, *g;            /* g: the same body, in direct mode, with nothing of the user's */
+	tj_export_opts o;
+	uint32_t narg, nsymbol, n; /* n: combinations of sizes */
+	want *arg;
+	gd_symbol symbol[JIT_P_SYMBOLS];
+	int64_t *sizes;          /* n times nsymbol */
+	void *zeros;             /* memory for arguments */
+	jit_program **at;        /* by combination */
+	jit_handles of;          /* by variable */
+	rt_text text;
+	unsigned char *data;
+	size_t data_bytes;
+	int ncpu;
+	rt_cpu cpu[JIT_PACK_CPUS];
+	rt_store *code[JIT_PACK_CPUS];
+} job;
+
+static bool fail(job *j, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(4, 5);
+static bool fail(job *j, tj_status code, const char *hint, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	jit_verror(j->c, j->site, code, "export", hint, fmt, ap);
+	va_end(ap);
+	return false;
+}
+static bool nomem(job *j) { return fail(j, TJ_ERR_NOMEM, NULL, "out of memory"); }
+static bool told(job *j, const rt_err *err) { return jit_report(j->c, j->site, err), false; }
+
+/* ---- the function and its arguments ---- */
+static bool copy_function(job *j)
+{
+	tj_fn *f = j->f;
+	tj_compile_opts o = f->opts;
+	const uint32_t n = f->nstate - f->nfreeze;
+	tj_tensor ***vars = rt_alloc((f->nstate + 2) * sizeof *vars);
+	if (!vars) return nomem(j);
+	for (uint32_t i = 0; i < n; i++) vars[i] = f->state[i];
+	vars[n] = TJ_END_VAR;
+	for (uint32_t i = n; i < f->nstate; i++) vars[i + 1] = f->state[i];
+	vars[f->nstate + 1] = TJ_END_VAR;
+	o.size = sizeof o;
+	o.mode = TJ_DIRECT;
+	o.name = f->name;
+	o.state = vars;
+	o.freeze = vars + n + 1;
+	o.shapes = f->spec ? f->spec->text : NULL;
+	o.passes = NULL, o.on_recompile = NULL, o.on_note = NULL, o.guard_filter = NULL;
+	o.grad_hooks = f->hook;
+	j->g = tj_compile_at(j->site, j->c, f->body, f->self, &o);
+	rt_free(vars);
+	return j->g != NULL;
+}
+
+static bool is_plain(job *j)
+{
+	const tj_fn *f = j->f;
+	if (f->program) return fail(j, TJ_ERR_STATE, "copy its file", "%s was imported", f->name);
+	if (f->npass || f->opts.backend || j->c->engine->pass.n)
+		return fail(j, TJ_ERR_STATE, "leave out .passes and .backend", "%s has passes or a back end of the program", f->name);
+	if (f->opts.guard_filter) return fail(j, TJ_ERR_STATE, "leave out .guard_filter", "%s has guards that may be dropped", f->name);
+	if (j->c->settings)
+		return fail(j, TJ_ERR_STATE, "tj_set_settings(c, NULL)",
+		            "the context has other settings than the default, which a file does not keep");
+	return true;
+}
+
+/* ---- arguments ---- */
+static bool want_tensor(want *w, tj_dtype dtype, int rank, const int64_t *dim, bool cell)
+{
+	w->kind = cell ? GD_CELL : GD_VALUE;
+	w->dtype = (uint8_t)dtype;
+	w->rank = (uint8_t)rank;
+	for (int d = 0; d < rank; d++) w->dim[d] = dim[d], w->symbol[d] = -1;
+	return true;
+}
+
+/* As the caller says, or as in the last signature that f met. */
+static bool find_arguments(job *j)
+{
+	const tj_fn *f = j->f;
+	j->narg = (uint32_t)f->opts.nin;
+	if (!(j->arg = rt_calloc((j->narg + 1) * sizeof *j->arg))) return nomem(j);
+	if (!j->o.inputs && !f->entry.n && j->narg)
+		return fail(j, TJ_ERR_STATE, "call it once, or give .inputs",
+		            "%s was never called, so the sizes of its arguments are not known", f->name);
+	const gd_sig *sig = f->entry.n ? &f->entry.v[f->entry.n - 1]->sig : NULL;
+	if (sig && (sig->nint || sig->nfloat) && !j->o.scalars)
+		return fail(j, TJ_ERR_ARG, ".scalars = TJ_SCALARS(TJ_F(1))", "calls of %s have scalars: say which", f->name);
+	for (uint32_t i = 0; i < j->narg; i++) {
+		want *w = &j->arg[i];
+		const tj_tensor *t = j->o.inputs ? j->o.inputs[i] : NULL;
+		if (j->o.inputs && (!t || t == TJ_END))
+			return fail(j, TJ_ERR_ARG, "TJ_LIST(a, b)", ".inputs has fewer than %u tensors", j->narg);
+		if (t && !jit_is_number(t) && t->kind == RT_POISON)
+			return fail(j, TJ_ERR_ARG, "look at tj_check()", "input %u is poison", i);
+		if (t && jit_is_number(t)) w->kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT;
+		else if (t) want_tensor(w, (tj_dtype)t->dtype, t->rank, t->layout->dim, t->kind == RT_CELL);
+		else if (sig->arg[i].layout)
+			want_tensor(w, (tj_dtype)sig->arg[i].layout->dtype, sig->arg[i].layout->rank, sig->arg[i].layout->dim,
+			            sig->arg[i].kind == GD_CELL);
+		else w->kind = sig->arg[i].kind;
+	}
+	return true;
+}
+
+static int64_t dim_at(const job *j, uint32_t k, const want *w, int d)
+{
+	return w->symbol[d] < 0 ? w->dim[d] : j->sizes[k * j->nsymbol + (uint32_t)w->symbol[d]];
+}
+
+/* The arguments at combination k, of undefined content, in context c. */
+static bool make_arguments(job *j, tj_ctx *c, uint32_t k, tj_tensor **in)
+{
+	for (uint32_t i = 0; i < j->narg; i++) {
+		const want *w = &j->arg[i];
+		int64_t dims[TJ_MAX_RANK + 1];
+		for (int d = 0; d < w->rank; d++) dims[d] = dim_at(j, k, w, d);
+		dims[w->rank] = TJ_END_DIM;
+		if (w->kind == GD_INT) in[i] = rt_number_i(1);
+		else if (w->kind == GD_FLOAT) in[i] = rt_number_f(1);
+		else if (w->kind == GD_CELL) in[i] = tj_param_on_at(j->site, c, TJ_CPU, (tj_dtype)w->dtype, dims);
+		else in[i] = tj_wrap_on_at(j->site, c, TJ_CPU, (tj_dtype)w->dtype, dims, NULL, j->zeros, NULL, NULL);
+		if (!rt_is_number(in[i]) && tj_is_poison(in[i])) return false;
+	}
+	in[j->narg] = TJ_END;
+	return true;
+}
+
+static void drop_arguments(const job *j, tj_tensor **in)
+{
+	for (uint32_t i = 0; i < j->narg; i++)
+		if (j->arg[i].kind == GD_CELL) tj_release_at(j->site, in[i]);
+}
+
+/* ---- combinations of sizes ---- */
+/* The symbols of .shapes that some argument has. */
+static bool find_symbols(job *j)
+{
+	const gd_spec *s = j->f->spec;
+	int8_t known[GD_SYMBOLS];
+	memset(known, -1, sizeof known);
+	for (uint32_t i = 0; s && i < s->narg && i < j->narg; i++) {
+		want *w = &j->arg[i];
+		for (int d = 0; s->arg[i].ranked && !s->arg[i].fixed && w->kind <= GD_CELL && d < w->rank && d < s->arg[i].rank; d++) {
+			if (s->arg[i].dim[d].kind != GD_DIM_NAME) continue;
+			const int64_t y = s->arg[i].dim[d].v;
+			if (known[y] < 0 && j->nsymbol == JIT_P_SYMBOLS)
+				return fail(j, TJ_ERR_LIMIT, "make some of them `static`", "more than %d sizes vary", JIT_P_SYMBOLS);
+			if (known[y] < 0) {
+				known[y] = (int8_t)j->nsymbol;
+				j->symbol[j->nsymbol++] = s->symbol[y];
+			}
+			w->symbol[d] = known[y];
+		}
+	}
+	return true;
+}
+
+/* How many sizes a symbol may have; FAR: too many to count. */
+enum { FAR = 1 << 20 };
+static int64_t first_of(const gd_symbol *s)
+{
+	const int64_t mod = s->mod > 1 ? s->mod : 1, least = s->least;
+	return least + ((s->rest - least) % mod + mod) % mod;
+}
+static int64_t count_of(const gd_symbol *s)
+{
+	const int64_t mod = s->mod > 1 ? s->mod : 1, first = first_of(s);
+	if (first > s->most) return 0;
+	const int64_t n = (s->most - first) / mod;
+	return n >= FAR ? FAR : n + 1;
+}
+static int64_t size_of(const gd_symbol *s, int64_t i) { return first_of(s) + i * (s->mod > 1 ? s->mod : 1); }
+
+/* If there are too many: the least ones of each symbol. The ranges in the file are those that were tried. */
+static bool choose_sizes(job *j)
+{
+	const uint32_t most = j->o.most ? j->o.most : MOST;
+	int64_t n = 1, each[JIT_P_SYMBOLS];
+	for (uint32_t i = 0; i < j->nsymbol; i++) {
+		each[i] = count_of(&j->symbol[i]);
+		if (!each[i]) return fail(j, TJ_ERR_ARG, "look at the ranges in .shapes", "no size %s is allowed", j->symbol[i].name);
+		n = n > FAR / each[i] ? FAR : n * each[i];
+	}
+	const bool fewer = n > most;
+	while (n > most) { /* fewer of the symbol that has most */
+		uint32_t widest = 0;
+		for (uint32_t i = 1; i < j->nsymbol; i++)
+			if (each[i] > each[widest]) widest = i;
+		each[widest] = each[widest] > 2 * (int64_t)most ? most : (each[widest] + 1) / 2;
+		n = 1;
+		for (uint32_t i = 0; i < j->nsymbol; i++) n = n > FAR / each[i] ? FAR : n * each[i];
+	}
+	for (uint32_t i = 0; i < j->nsymbol; i++) {
+		j->symbol[i].most = size_of(&j->symbol[i], each[i] - 1);
+		if (fewer)
+			rt_warn(&j->c->engine->rt.log,
+			        "export of %s: %s may be up to %lld in the file; .most allows more combinations of sizes", j->f->name,
+			        j->symbol[i].name, (long long)j->symbol[i].most);
+	}
+	j->n = (uint32_t)n;
+	if (!(j->sizes = rt_calloc(((size_t)j->n * j->nsymbol + 1) * sizeof *j->sizes))) return nomem(j);
+	for (uint32_t k = 0; k < j->n; k++) {
+		int64_t left = k;
+		for (uint32_t i = 0; i < j->nsymbol; i++) {
+			j->sizes[k * j->nsymbol + i] = size_of(&j->symbol[i], left % each[i]);
+			left /= each[i];
+		}
+	}
+	return true;
+}
+
+static bool make_zeros(job *j)
+{
+	size_t most = 64;
+	for (uint32_t k = 0; k < j->n; k++)
+		for (uint32_t i = 0; i < j->narg; i++) {
+			const want *w = &j->arg[i];
+			int64_t dims[TJ_MAX_RANK] = { 0 }, numel;
+			if (w->kind > GD_CELL) continue;
+			for (int d = 0; d < w->rank; d++) dims[d] = dim_at(j, k, w, d);
+			if (!rt_numel(w->rank, dims, &numel))
+				return fail(j, TJ_ERR_SHAPE, "look at .shapes", "argument %u is too large", i);
+			if ((size_t)numel * tj_dtype_size((tj_dtype)w->dtype) > most)
+				most = (size_t)numel * tj_dtype_size((tj_dtype)w->dtype);
+		}
+	j->zeros = calloc(1, most); /* pages that nobody touches */
+	return j->zeros || nomem(j);
+}
+
+/* ---- the program ---- */
+static bool capture_all(job *j)
+{
+	tj_tensor **in = rt_alloc((j->narg + 1) * sizeof *in);
+	bool ok = in && (j->at = rt_calloc((j->n + 1) * sizeof *j->at));
+	if (!ok) nomem(j);
+	for (uint32_t k = 0; ok && k < j->n; k++) {
+		tj_scope *s = tj_push_at(j->site, j->c);
+		ok = s && make_arguments(j, j->c, k, in) && (j->at[k] = jit_capture(j->c, j->site, j->g, in, j->o.scalars, &j->of));
+		if (ok) drop_arguments(j, in);
+		if (s) tj_pop_at(j->site, s);
+	}
+	rt_free(in);
+	return ok;
+}
+
+static bool prove(job *j)
+{
+	jit_program *p = j->at[0];
+	const int64_t **sizes = rt_alloc((j->n + 1) * sizeof *sizes);
+	rt_err err = { 0 };
+	bool ok = sizes != NULL;
+	for (uint32_t i = 0; ok && i < j->nsymbol; i++) ok = rt_push(&p->symbol, j->symbol[i]);
+	for (uint32_t k = 0; ok && k < j->n; k++) sizes[k] = j->sizes + (size_t)k * j->nsymbol;
+	if (!ok) nomem(j);
+	ok = ok && (jit_prove(p, j->n, j->at, sizes, &err) || told(j, &err));
+	rt_free(sizes);
+	return ok;
+}
+
+/* ---- variables ---- */
+static const char *name_of(job *j, uint32_t i)
+{
+	char own[32];
+	const uint32_t n = j->f->nstate;
+	uint32_t given = 0;
+	while (j->o.names && j->o.names[given]) given++;
+	if (i < given && i < n) return j->o.names[i];
+	snprintf(own, sizeof own, i < n ? "state%u" : "captured%u", i < n ? i : i - n);
+	return rt_arena_strdup(&j->at[0]->mem, own);
+}
+
+/* Cells that nothing may write are weights: those in .freeze, and what is no cell. */
+static bool read_vars(job *j)
+{
+	jit_program *p = j->at[0];
+	const uint32_t first = j->f->nstate - j->f->nfreeze;
+	size_t bytes = 0;
+	for (uint32_t i = 0; i < p->var.n; i++) {
+		jit_pvar *v = &p->var.v[i];
+		if (i >= first && i < j->f->nstate) v->cell = false;
+		if (!(v->name = name_of(j, i))) return nomem(j);
+		v->at = bytes;
+		bytes += (v->bytes + JIT_PACK_ALIGN - 1) / JIT_PACK_ALIGN * JIT_PACK_ALIGN;
+	}
+	j->data_bytes = bytes;
+	if (!(j->data = rt_calloc(bytes + 1))) return nomem(j);
+	for (uint32_t i = 0; i < p->var.n; i++) {
+		const jit_pvar *v = &p->var.v[i];
+		if (v->bytes && tj_read_at(j->site, j->of.v[i], j->data + v->at, v->bytes) != TJ_OK) return false;
+	}
+	return true;
+}
+
+/* ---- code ---- */
+static bool read_cpus(job *j)
+{
+	const char *s = j->o.cpus ? j->o.cpus : "x86-64-v3,x86-64-v4";
+	for (size_t n; *s; s += n + (s[n] == ',')) {
+		n = strcspn(s, ",");
+		rt_cpu c = { 0 };
+		if (n == 9 && !memcmp(s, "x86-64-v3", n)) c.bits = 256;
+		else if (n == 9 && !memcmp(s, "x86-64-v4", n)) c.bits = 512;
+		else if (n == 6 && !memcmp(s, "native", n)) c = rt_cpu_now();
+		else return fail(j, TJ_ERR_ARG, "x86-64-v3, x86-64-v4, native", ".cpus: there is no \"%.*s\"", (int)n, s);
+		if (j->ncpu == JIT_PACK_CPUS) return fail(j, TJ_ERR_LIMIT, "each once", "more than %d CPUs", JIT_PACK_CPUS);
+		j->cpu[j->ncpu++] = c;
+	}
+	return true;
+}
+
+/* Compiles the plan of the events, and lets it be. */
+static bool compile(void *env, jit_act *a, uint32_t n, tj_tensor *const *res)
+{
+	(void)env;
+	jit_node *b = jit_step(a, a->fn->site, JIT_RETURN, (int)n, res, 0, NULL);
+	return b && jit_one_commit(a) && (!a->fresh || jit_seal(a, b));
+}
+
+static bool compile_at_sizes(job *j, tj_ctx *c, tj_fn *f)
+{
+	tj_tensor **in = rt_alloc((j->narg + 1) * sizeof *in);
+	bool ok = in || nomem(j);
+	for (uint32_t k = 0; ok && k < j->n; k++) {
+		tj_scope *s = tj_push_at(j->site, c);
+		ok = s && make_arguments(j, c, k, in) && jit_call_dry(c, j->site, f, in, j->o.scalars, compile, NULL) == TJ_OK;
+		if (ok) drop_arguments(j, in);
+		if (s) tj_pop_at(j->site, s);
+	}
+	rt_free(in);
+	return ok;
+}
+
+/* In an engine of its own, whose functions compile for that CPU and keep their code in a store. */
+static bool compile_for(job *j, tj_ctx *c, const void *bytes, size_t n, int i)
+{
+	tj_fn *f = tj_import_memory_at(j->site, c, bytes, n, TJ_OPTS(tj_import_opts, .recompile = true));
+	if (!f) return false;
+	rt_store_free(f->store);
+	f->store = j->code[i] = rt_store_in_memory(NULL, true, &c->engine->rt.log);
+	f->cpu = j->cpu[i];
+	const bool ok = (f->store || nomem(j)) && compile_at_sizes(j, c, f);
+	f->store = NULL; /* the job has it */
+	tj_fn_free_at(j->site, f);
+	return ok;
+}
+
+static bool compile_all(job *j)
+{
+	size_t n;
+	unsigned char *bytes =
+		j->ncpu ? jit_pack_write((rt_span){ j->text.s, j->text.n }, (rt_span){ j->data, j->data_bytes }, 0, NULL, NULL, &n) : NULL;
+	bool ok = bytes || !j->ncpu || nomem(j);
+	for (int i = 0; ok && i < j->ncpu; i++) {
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "llvm", .cache = "off"));
+		ok = c ? compile_for(j, c, bytes, n, i) : nomem(j);
+		const tj_error e = !ok && c && tj_check(c) ? *tj_last_error(c) : (tj_error){ .code = TJ_OK };
+		if (e.code) fail(j, e.code, e.hint, "%s: %s", e.op, e.message);
+		if (c) tj_close(c);
+		tj_ctx_use(j->c);
+	}
+	rt_free(bytes);
+	return ok;
+}
+
+/* ---- the file ---- */
+static bool write_all(int fd, const unsigned char *at, size_t n)
+{
+	while (n) {
+		const ssize_t put = write(fd, at, n);
+		if (put < 0 && errno == EINTR) continue;
+		if (put <= 0) return false;
+		at += put;
+		n -= (size_t)put;
+	}
+	return true;
+}
+
+/* The file is the old one or the new one, never a part of it. */
+static bool write_file(job *j, const char *path, const unsigned char *bytes, size_t n)
+{
+	rt_text t = { 0 };
+	rt_putf(&t, "%s.%ld.tmp", path, (long)getpid());
+	const int fd = t.oom ? -1 : open(t.s, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	bool ok = fd >= 0 && write_all(fd, bytes, n) && !fsync(fd);
+	int why = errno;
+	if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
+	if (ok && rename(t.s, path)) ok = false, why = errno;
+	if (!ok && fd >= 0) unlink(t.s);
+	rt_text_free(&t);
+	return ok || fail(j, TJ_ERR_IO, NULL, "%s: %s", path, strerror(why));
+}
+
+static bool write_pack(job *j, const char *path)
+{
+	size_t n;
+	unsigned char *bytes =
+		jit_pack_write((rt_span){ j->text.s, j->text.n }, (rt_span){ j->data, j->data_bytes }, j->ncpu, j->cpu, j->code, &n);
+	const bool ok = bytes ? write_file(j, path, bytes, n) : nomem(j);
+	rt_free(bytes);
+	return ok;
+}
+
+static bool print(job *j)
+{
+	jit_program_print(j->at[0], &j->text);
+	return !j->text.oom || nomem(j);
+}
+
+static void drop(job *j)
+{
+	if (j->g) tj_fn_free_at(j->site, j->g);
+	for (uint32_t k = 0; j->at && k < j->n; k++) jit_program_free(j->at[k]);
+	for (int i = 0; i < j->ncpu; i++) rt_store_free(j->code[i]);
+	rt_vec_free(&j->of);
+	rt_text_free(&j->text);
+	rt_free(j->arg);
+	rt_free(j->sizes);
+	rt_free(j->at);
+	rt_free(j->data);
+	free(j->zeros);
+}
+
+tj_status tj_export_at(const char *site, tj_fn *f, const char *path, const tj_export_opts *opts)
+{
+	JIT_CURRENT(c, site);
+	job j = { .c = c, .site = site, .f = f };
+	JIT_OPTIONS(tj_export_opts, o, opts);
+	if (!c || jit_refuses_in_body(c, site, "export")) return TJ_ERR_STATE;
+	j.o = o;
+	bool ok = !jit_odd_size(o.size) || fail(&j, TJ_ERR_ARG, JIT_SIZES, o.size);
+	ok = ok && ((f && path) || fail(&j, TJ_ERR_ARG, "tj_export(f, \"step.tjx\", NULL)", f ? "path is NULL" : "the function is NULL"));
+	ok = ok &&
+	     (f->engine == c->engine || fail(&j, TJ_ERR_FOREIGN, "use a context of its engine", "%s belongs to another engine", f->name));
+	ok = ok && is_plain(&j) && read_cpus(&j) && copy_function(&j) && find_arguments(&j) && find_symbols(&j) && choose_sizes(&j) &&
+	     make_zeros(&j) && capture_all(&j) && prove(&j) && read_vars(&j) && print(&j) && compile_all(&j) && write_pack(&j, path);
+	const tj_status st = ok ? TJ_OK : c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
+	drop(&j);
+	return st;
+}

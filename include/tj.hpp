@@ -3153,6 +3153,14 @@ public:
 		if constexpr (std::is_void_v<result_type>) return outcome<void>();
 		else return results::get(c.out.data(), nout_);
 	}
+	/// Writes it to a file that other programs call without the body and without a compiler (tj_export, tj_import).
+	outcome<void> export_to(const char *path, const tj_export_opts &opts = {}, caller at = caller()) const
+	{
+		detail::frame frame;
+		const tj_status s = tj_export_at(at.site(), f_, path, &opts);
+		frame.rethrow(s);
+		return detail::done(s, at);
+	}
 	/// Its traces, guards and hits, and why it was compiled again.
 	void explain(std::FILE *to) const { tj_explain(f_, to); }
 	void dump(tj_dump_what what, std::FILE *to) const { tj_dump(f_, what, to); }

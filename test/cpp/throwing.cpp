@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <unistd.h>
 
 using tj::tensor;
 using floats = std::vector<float>;
@@ -369,6 +370,37 @@ static void control(tj::context &ctx)
 	CHECK(caught == 10 && tj::sum(f(x)[1]).item() == 96);
 }
 
+static void exports(tj::context &ctx)
+{
+	const std::string file = "/tmp/tj-hpp-" + std::to_string(getpid()) + ".tjx";
+	const char *path = file.c_str();
+	tensor x = tj::from_data({ 1.0f, 2.0f });
+	bool fail = false;
+	tj::options o;
+	o.shapes = "x: f32[N]; N in 1..4";
+	auto f = tj::compile(ctx, [&](tensor a) {
+		if (fail) throw 7;
+		return a * 2 + 1;
+	}, o);
+	CHECK(tj::sum(f(x)).item() == 8);
+	f.export_to(path);
+	tj_import_opts opts = {};
+	opts.recompile = true;
+	tj_fn *g = tj_import(ctx.get(), path, &opts);
+	CHECK(g && tensor(tj_call1(g, TJ_LIST(x.get()))).to_vector<float>() == floats({ 3, 5 }));
+	std::remove(path);
+	fail = true;
+	int number = 0;
+	try {
+		f.export_to(path);
+	} catch (int n) {
+		number = n;
+	}
+	CHECK(number == 7);
+	fail = false;
+	CHECK(throws(TJ_ERR_IO, __LINE__, [&] { f.export_to("/nowhere/at/all.tjx"); }) && tj::sum(f(x)).item() == 8);
+}
+
 static void traces(tj::context &ctx)
 {
 	tj::cell w(ctx, tj::from_data({ 1.0f, 2.0f }));
@@ -447,7 +479,7 @@ int main()
 	static const test::named list[] = {
 		{ "data", data },         { "lists", lists },           { "operators", operators }, { "lifetimes", lifetimes },
 		{ "functions", functions }, { "settings", settings },   { "exceptions", exceptions }, { "control", control },
-		{ "traces", traces },     { "threads", threads },       { "sites", sites },
+		{ "exports", exports },   { "traces", traces },         { "threads", threads },       { "sites", sites },
 	};
 	return test::run(list) | ALSO();
 }

@@ -66,10 +66,11 @@ rule 'mutable globals are those of test/globals.txt' \
 stale() {
 	for p in test/mutants/*.patch; do patch -p1 -s -f -F0 --dry-run <"$p" >/dev/null 2>&1 || echo "$p"; done
 }
-uncalled() { # functions of functions/ that no random program calls; two do not give tensors
+uncalled() { # functions of functions/ that no random program calls; three do not give tensors
 	sed -e :a -e '/\\$/N; s/ *\\\n[ 	]*/ /; ta' include/tj.h |
 		sed -n '/^\/\* ---- reading and writing by index/,$s/^#define \(tj_[a-z0-9_]*\)(.*) \1_at(.*/\1/p' |
-		grep -v '^tj_einsum_path$\|^tj_attention_method$' | while read -r f; do grep -q "\b$f(" test/fuzz_calls.c || echo "$f"; done
+		grep -vxE 'tj_(einsum_path|attention_method|attention_available)' |
+		while read -r f; do grep -q "\b$f(" test/fuzz_calls.c || echo "$f"; done
 }
 rule 'random programs call every function of functions/ (test/fuzz_calls.c)' "$(uncalled)"
 rule 'names of files have no odd characters' "$(git ls-files 2>/dev/null | grep -vE '^[A-Za-z0-9._/+-]+$')"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* blaslog: what cuBLASLt says of itself, for TJ_LOG=library. The library has one log for the process, whose function is called by any thread
- * in it: each keeps its own lines. They are written when the library has returned, since it may hold a lock while it logs. */
+/* blaslog: what cuBLASLt says of itself, for TJ_LOG=library. The library has one log for the process, whose function is called by any
+ * thread in it: each keeps its own lines. They are written when the library has returned, since it may hold a lock while it logs. */
 #include "runtime/cublas.h"
 #include "runtime/log.h"
 

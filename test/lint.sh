@@ -39,12 +39,20 @@ same_name() { # .c files that share a name, but those that treat one subject at 
 rule 'a file has a name of its own (docs/ARCHITECTURE.md)' "$(same_name)"
 rule 'functions/ is made of functions of <tj.h>' \
 	"$(grep -nE '#include "' functions/*.[ch] | grep -v '"functions/functions.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' functions/*.[ch])"
+rule 'the command tj uses only <tj.h>' \
+	"$(grep -nE '#include "' cli/*.[ch] | grep -v '"cli/[a-z]*\.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' cli/*.[ch])"
+variables() { # of the environment that the library reads and tj info does not know
+	grep -rhE '(env|env_set|env_count|switches).*"TJ_' --include='*.c' $folders | grep -oE '"TJ_[A-Z_]+"' | sort -u |
+		while read -r v; do grep -q "{ $v, " cli/info.c || echo "$v"; done
+}
 rule 'examples use only <tj.h>' "$(grep -nE '#include "' examples/*.c 2>/dev/null)"
 folders='runtime guards ir lower jit functions codegen_llvm codegen_cuda' # of the library
+rule 'tj info knows every variable of the environment' "$(variables)"
 rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' $folders)"
 
 rule 'tj.h and docs/OPS.md follow ir/ops.def (make gen)' "$("$1" -c include/tj.h docs/OPS.md 2>&1)"
-rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' $folders examples test/unit test/fake | head -5)"
+rule 'every file ends its lines without blanks' \
+	"$(grep -rnE '[	 ]+$' --include='*.[ch]' $folders cli examples test/unit test/fake | head -5)"
 rule 'the library prints to stdout nowhere and never exits' \
 	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' $folders |
 		grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"

@@ -128,6 +128,7 @@ static void refused(void **s)
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", "too large" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "its shape is too large" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296), }", "its shape is too large" },
+		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296, 0), }", "its shape is too large" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }", "more than 16 axes" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (7,), }", "it ends too early" },
 		{ "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }", "it ends too early" },

@@ -83,6 +83,45 @@ static void who_computes_products(void **s)
 	}
 }
 
+/* Each setting that changes code is a part of keys, and has a name in the reason; the others trace nothing again. */
+static void each_is_named(void **s)
+{
+	static const struct { tj_settings set; const char *name; /* NULL: no code depends on it */
+	} cases[] = {
+		{ { .allow_tf32 = true }, "TF32" },
+		{ { .allow_reduced_precision = true }, "reduced precision" },
+		{ { .allow_nondeterministic = true }, "any order of sums" },
+		{ { .no_split_sums = true }, "no split sums" },
+		{ { .autotune = true }, "autotune" },
+		{ { .no_epilogues = true }, "no epilogues" },
+		{ { .products = TJ_PRODUCTS_OWN }, "own products" },
+		{ { .products = TJ_PRODUCTS_LIBRARY }, "library products" },
+		{ { .attention = TJ_ATTENTION_MATH }, "attention by ops" },
+		{ { .attention = TJ_ATTENTION_FUSED }, "attention in blocks" },
+		{ { .attention = TJ_ATTENTION_LIBRARY }, "library attention" },
+		{ { .no_graphs = true }, NULL },
+		{ { .threads = 1 }, NULL },
+	};
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_tensor *a = operand(c, 2), *b = operand(c, N);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char why[200] = "", want[200] = "";
+		tj_fn *f = tj_compile(c, product, NULL,
+		                      TJ_OPTS(tj_compile_opts, .name = "named", .nin = 2, .nout = 1, .on_recompile = note, .on_recompile_self = why));
+		set(c, (tj_settings){ 0 });
+		tj_call1(f, TJ_LIST(a, b));
+		set(c, cases[i].set);
+		tj_call1(f, TJ_LIST(a, b));
+		if (cases[i].name) snprintf(want, sizeof want, "settings: default -> %s", cases[i].name);
+		assert_string_equal(why, want);
+		assert_int_equal(recordings(f), cases[i].name ? 2 : 1);
+		assert_true(!cases[i].name || explains(f, cases[i].name));
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void read_back(void **s)
 {
 	(void)s;
@@ -349,7 +388,7 @@ int main(void)
 		cmocka_unit_test(threads),      cmocka_unit_test(who_computes_products), cmocka_unit_test(read_back),
 		cmocka_unit_test(wrong_values), cmocka_unit_test(earlier_struct),        cmocka_unit_test(libraries),
 		cmocka_unit_test(library_log),  cmocka_unit_test(product_library),       cmocka_unit_test(not_in_a_body),
-		cmocka_unit_test(machine),
+		cmocka_unit_test(machine),      cmocka_unit_test(each_is_named),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

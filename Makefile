@@ -48,6 +48,14 @@ $(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a install/plugin.map
 	$(CC) -shared -Wl,-z,nodelete -Wl,--version-script=install/plugin.map -o $@ $(LLVMOBJ) $(BUILD)/libtj.a $(EXTRA) \
 		$$($(LLVM_CONFIG) --ldflags) $(LLVMLIBS) $(LDLIBS)
 
+# The number of a build: entries of the disk cache and the plug-in belong to one.
+DECIDES := $(sort $(SRC) $(LLVMSRC) \
+           $(wildcard include/tj.h $(foreach d,runtime guards jit ir lower codegen_llvm codegen_cuda,$d/*.h $d/*.def $d/*.inc)))
+$(BUILD)/build.inc: $(DECIDES)
+	@mkdir -p $(@D)
+	@{ cat $(DECIDES); $(LLVM_CONFIG) --version 2>/dev/null; } | sha256sum | sed 's/^\(.\{32\}\).*/#define RT_BUILD "\1"/' >$@
+$(BUILD)/runtime/build.o: $(BUILD)/build.inc
+$(BUILD)/runtime/build.o: CFLAGS += -I$(BUILD)
 $(BUILD)/codegen_llvm/%.o: CFLAGS += -isystem $(shell $(LLVM_CONFIG) --includedir 2>/dev/null)
 $(BUILD)/jit/body.o: CFLAGS += -fexceptions -fno-plt
 $(BUILD)/%.o: %.c
@@ -271,7 +279,7 @@ test-all: deps  ## run all tests, with code as users get it (half an hour); star
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build-all
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -r a
 
-test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx \
+test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/warm \
 	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(TJ) $(FAKE) $(BUILD)/test/cuda_static
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
@@ -280,6 +288,10 @@ $(BUILD)/test/use_cxx: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CXX) -x c++ -std=c++17 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj \
 		-Wl,-rpath,'$$ORIGIN/..'
+# It has the library in itself, so that a copy of it may run with more rights than its user.
+$(BUILD)/test/warm: test/warm.c $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O1 $(WARN) -Iinclude -o $@ $< $(BUILD)/libtj.a $(EXTRA) $(LDLIBS)
 examples-out: $(EXAMPLES)  ## rewrite the expected output of the examples
 	test/examples.sh -w $(BUILD)/examples
 

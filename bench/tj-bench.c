@@ -381,6 +381,7 @@ int main(int argc, char **argv)
 {
 	options o;
 	regex_t want;
+	setenv("TJ_CACHE", "off", 0); /* first calls are cold unless told otherwise */
 	if (!parse(argc, argv, &o) || regcomp(&want, o.pattern, REG_EXTENDED | REG_NOSUB)) {
 		fprintf(stderr, "tj-bench [--json] [--quick] [--serve] [--state] [--sizes] [--seconds s] [--device cuda [--small]] [REGEX]\n"
 		                "tj-bench --products [--json] [--quick] [--serve] [--list] [--any N] [--threads N] [--only TEXT] [--seconds s] [REGEX]\n"

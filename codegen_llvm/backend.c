@@ -95,7 +95,7 @@ static char *dump(const lo_compile *job, const cg_unit *u, const cg_owns *owns, 
 		if (u[k].same < 0) put_comment(&out, rt_str(&u[k].recipe)), rt_puts(&out, rt_str(&u[k].text));
 		else rt_putf(&out, "; %s is %s\n\n", job->kernel[k]->name, job->kernel[u[k].same]->name);
 	for (uint32_t i = 0; i < owns->n; i++) rt_puts(&out, rt_str(&owns->v[i].text));
-	cg_put_foot(&out, bits);
+	cg_put_foot(&out, t, bits);
 	if (out.oom) rt_text_free(&out);
 	return out.s;
 }
@@ -124,7 +124,7 @@ static tj_status make_own_job(own_job *w, const lo_compile *job, cg_owns *owns, 
 		w->kernel[i].name = o->name.s;
 		w->at[i] = &w->kernel[i];
 		w->unit[i] = (cg_unit){ .text = o->text, .key = key_of(&o->text, bits), .same = -1 };
-		w->unit[i].there = (o->object = cg_find(w->unit[i].key, &o->fn)) != NULL;
+		w->unit[i].there = (o->object = cg_find(w->unit[i].key, &o->fn, &o->blob)) != NULL;
 	}
 	return TJ_OK;
 }
@@ -143,7 +143,8 @@ static tj_status finish_owns(const own_job *w, cg_batch *b, cg_owns *owns, rt_er
 	tj_status st = cg_finish(b, made, err);
 	for (uint32_t i = 0; st == TJ_OK && i < owns->n; i++) {
 		cg_own *o = &owns->v[i];
-		if (!w->unit[i].there && !(o->object = cg_find(w->unit[i].key, &o->fn))) st = rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
+		if (!w->unit[i].there && !(o->object = cg_find(w->unit[i].key, &o->fn, &o->blob)))
+			st = rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	}
 	for (int i = 0; i < CG_PARTS; i++)
 		if (made[i]) cg_drop(made[i]);
@@ -156,7 +157,9 @@ static tj_status obtain(lo_compile *job, cg_unit *u, cg_owns *owns, int bits, pl
 	const cg_owns none = { 0 };
 	own_job w;
 	for (int k = 0; k < job->nkernel; k++) {
-		cg_object *o = u[k].same < 0 ? cg_find(u[k].key, &job->fn[k]) : NULL;
+		rt_blob blob = { 0 };
+		cg_object *o = u[k].same < 0 ? cg_find(u[k].key, &job->fn[k], &blob) : NULL;
+		if (job->blob) job->blob[k] = blob;
 		u[k].there = o != NULL;
 		hold(p, o);
 	}
@@ -168,7 +171,10 @@ static tj_status obtain(lo_compile *job, cg_unit *u, cg_owns *owns, int bits, pl
 	if (st == TJ_OK) st = cg_finish(&b[0], made, err);
 	for (int i = 0; i < CG_PARTS; i++) hold(p, made[i]);
 	for (int k = 0; k < job->nkernel; k++)
-		if (u[k].same >= 0) job->fn[k] = job->fn[u[k].same];
+		if (u[k].same >= 0) {
+			job->fn[k] = job->fn[u[k].same];
+			if (job->blob) job->blob[k] = job->blob[u[k].same];
+		}
 	for (int i = 0; i < 2; i++) cg_drop_batch(&b[i]);
 	drop_own_job(&w);
 	return st;
@@ -225,11 +231,12 @@ static tj_status compile(lo_compile *job, rt_err *err)
 }
 
 static const lo_backend backend = { .name = "llvm",
-	                            .missing = cg_missing,
+	                            .missing = rt_cpu_missing,
 	                            .compile = compile,
 	                            .width = rt_vector_bits,
 	                            .use_gate = use_gate,
 	                            .version = LLVM_VERSION_STRING,
+	                            .build = rt_build,
 	                            .recipe = recipe };
 
 TJ_API extern const uint64_t tj_llvm_number[2];

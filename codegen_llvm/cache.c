@@ -18,6 +18,7 @@ typedef struct entry {
 	uint64_t hash;
 	cg_key key;             /* the text follows */
 	rt_entry fn;
+	rt_blob blob;
 	cg_object *object;
 	char text[];
 } entry;
@@ -28,7 +29,7 @@ static entry *bucket[BUCKETS];
 
 static uint64_t hash_of(cg_key key) { return rt_hash(key.text, key.n, (uint64_t)key.bits); }
 
-cg_object *cg_find(cg_key key, rt_entry *fn)
+cg_object *cg_find(cg_key key, rt_entry *fn, rt_blob *blob)
 {
 	uint64_t hash = hash_of(key);
 	cg_object *o = NULL;
@@ -40,17 +41,18 @@ cg_object *cg_find(cg_key key, rt_entry *fn)
 		o = e->object;
 		o->refs++;
 		*fn = e->fn;
+		*blob = e->blob;
 	}
 	pthread_mutex_unlock(&lock);
 	return o;
 }
 
 /* When memory runs out, the entry is left out, and an equal kernel will be compiled again. */
-static void add(cg_object *o, cg_key key, rt_entry fn)
+static void add(cg_object *o, cg_key key, rt_entry fn, rt_blob blob)
 {
 	entry *e = rt_alloc(sizeof *e + key.n);
 	if (!e) return;
-	*e = (entry){ .hash = hash_of(key), .key = key, .fn = fn, .object = o };
+	*e = (entry){ .hash = hash_of(key), .key = key, .fn = fn, .blob = blob, .object = o };
 	memcpy(e->text, key.text, key.n);
 	e->key.text = e->text;
 	pthread_mutex_lock(&lock);
@@ -69,13 +71,14 @@ static void use(cg_object *o, cg_object *used)
 	o->use[o->nuse++] = used;
 }
 
-cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn, const cg_owns *owns)
+cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn, const rt_blob *blob,
+                   const cg_owns *owns)
 {
 	cg_object *o = rt_alloc(sizeof *o + owns->n * sizeof *o->use);
 	if (!o) return NULL;
 	*o = (cg_object){ .refs = 1, .bytes = bytes, .library = l };
 	for (uint32_t i = 0; i < owns->n; i++) use(o, owns->v[i].object);
-	for (int i = 0; i < n; i++) add(o, key[i], fn[i]);
+	for (int i = 0; i < n; i++) add(o, key[i], fn[i], blob[i]);
 	return o;
 }
 

@@ -62,6 +62,7 @@ typedef struct cg_own {
 	cg_str name;
 	rt_text text;
 	rt_entry fn;        /* once it is compiled */
+	rt_blob blob;       /* the same; none if ORC linked it */
 	struct cg_object *object; /* the code that it is in; a reference */
 } cg_own;
 typedef rt_vec(cg_own) cg_owns;
@@ -263,29 +264,38 @@ void cg_section(cg *c, const lo_section *s);
 
 /* ---- target.c: the CPU, and a thread's own LLVM ---- */
 struct cg_target;
-const char *cg_missing(void);
 struct cg_target *cg_target_get(int bits, rt_err *err); /* this thread's; NULL on error */
 /* Compiles text to *object, an LLVMMemoryBufferRef of *bytes bytes. */
 tj_status cg_object_of(struct cg_target *t, const char *text, size_t n, void **object, size_t *bytes, rt_err *err);
+const void *cg_file_bytes(void *object);
 void cg_drop_file(void *object); /* an object that was not linked */
 char *cg_assembly_of(struct cg_target *t, const char *text, size_t n, rt_err *err); /* rt_alloc'ed; NULL on error */
 const char *cg_layout(const struct cg_target *t);
+const char *cg_tuning(const struct cg_target *t); /* the CPU whose timing code is made for, as LLVM names it */
 
-/* ---- elf.c, link.c: objects to code ---- */
+/* ---- cut.c, elf.c, orc.c, link.c: objects to code ---- */
+/* The function as a blob whose bytes the caller frees. */
+tj_status cg_cut(const void *object, size_t bytes, const char *name, const cg_owns *owns, rt_blob *blob, rt_err *err);
 /* The name of a symbol that the ELF object imports and owns has not; NULL: none; "?": not an object that we can read. */
 const char *cg_imports(const void *object, size_t bytes, const cg_owns *owns);
+typedef struct cg_dylib cg_dylib; /* the code of one object, as ORC has it */
+void cg_orc_open(void);
+cg_dylib *cg_orc_link(void *object, int n, const char *const *name, rt_entry *fn, const cg_owns *owns, rt_err *err); /* takes the object */
+void cg_orc_unlink(cg_dylib *l);
 typedef struct cg_library cg_library; /* the code of one object */
 void cg_open_linker(void); /* cg_link() does it; before, by a thread that has time */
-/* Takes the object, which may call owns, and finds n functions in it; NULL on error. */
-cg_library *cg_link(void *object, int n, const char *const *name, rt_entry *fn, const cg_owns *owns, rt_err *err);
+/* Takes the object, which may call owns, and finds n functions in it, and their blobs unless ORC links; NULL on error. */
+cg_library *cg_link(void *object, size_t bytes, int n, const char *const *name, rt_blob *blob, rt_entry *fn, const cg_owns *owns,
+                    rt_err *err);
 void cg_unlink(cg_library *l);
 
 /* ---- cache.c: kernels that are compiled already ---- */
 typedef struct cg_object cg_object;   /* code with kernels in it, used by any number of plans */
 typedef struct cg_key { const char *text; size_t n; int bits; } cg_key; /* what a kernel is: its text without its name */
-cg_object *cg_find(cg_key key, rt_entry *fn); /* with a reference; NULL when there is none */
+cg_object *cg_find(cg_key key, rt_entry *fn, rt_blob *blob); /* with a reference; NULL when there is none */
 /* with a reference; NULL: out of memory */
-cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn, const cg_owns *owns);
+cg_object *cg_keep(cg_library *l, size_t bytes, int n, const cg_key *key, const rt_entry *fn, const rt_blob *blob,
+                   const cg_owns *owns);
 void cg_drop(cg_object *o);
 size_t cg_object_bytes(const cg_object *o);
 
@@ -299,7 +309,7 @@ typedef struct cg_unit { /* a kernel of a plan */
 } cg_unit;
 enum { CG_BATCHES = 2, CG_PARTS = 8 }; /* batches of a plan; most objects of one */
 void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t, int bits);
-void cg_put_foot(rt_text *out, int bits);
+void cg_put_foot(rt_text *out, const struct cg_target *t, int bits);
 typedef struct cg_batch { /* functions, in objects that are compiled at the same time */
 	lo_compile *job;
 	const cg_unit *unit;

@@ -21,7 +21,7 @@ void cg_begin_own(cg *c, rt_text *parameters)
 	c->own = (rt_text){ 0 };
 	c->out = &c->own;
 	c->tmp = 0; /* names in the text do not depend on what the kernel has before */
-	rt_putf(c->out, "(%s) #0 {\nentry:\n", rt_str(parameters));
+	rt_putf(c->out, "(%s) #%u {\nentry:\n", rt_str(parameters), lo_uses(c->k));
 	c->oom |= parameters->oom;
 	rt_text_free(parameters);
 	c->block_label = cg_fmt("entry");
@@ -60,14 +60,14 @@ void cg_drop_owns(cg_owns *owns)
 	rt_vec_free(owns);
 }
 
-/* A definition begins "define void @name(parameters) #0 {". */
+/* A definition begins "define void @name(parameters) #0 {"; the number says what it may use (parallel.c). */
 void cg_put_declared(rt_text *out, const cg_owns *owns)
 {
-	static const char define[] = "define ", end[] = " #0 {";
+	static const char define[] = "define ", end[] = ") #";
 	for (uint32_t i = 0; i < owns->n; i++) {
 		const char *head = rt_str(&owns->v[i].text) + sizeof define - 1;
 		rt_puts(out, "declare ");
-		rt_putn(out, head, (size_t)(strstr(head, end) - head));
+		rt_putn(out, head, (size_t)(strstr(head, end) + 1 - head));
 		rt_puts(out, "\n");
 	}
 	if (owns->n) rt_puts(out, "\n");

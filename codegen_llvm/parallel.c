@@ -19,6 +19,7 @@ struct cg_part {
 	const char **name;
 	cg_key *key;
 	rt_entry *fn;
+	rt_blob *blob;
 	void *file;                 /* the object, once compiled; NULL when it is linked */
 	size_t file_bytes;
 	rt_err err;
@@ -33,9 +34,21 @@ void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t,
 			cg_layout(t));
 }
 
-void cg_put_foot(rt_text *out, int bits)
+/* Attributes #0 to #3 are by lo_uses() of a kernel. */
+void cg_put_foot(rt_text *out, const struct cg_target *t, int bits)
 {
-	rt_putf(out, "attributes #0 = { nounwind \"prefer-vector-width\"=\"%d\" }\n!0 = !{ i32 1 }\n", bits);
+	for (unsigned uses = 0; uses < RT_USES; uses++) {
+		const uint32_t has = rt_features(bits) & rt_features_for(uses);
+		rt_putf(out, "attributes #%u = { nounwind \"prefer-vector-width\"=\"%d\" \"tune-cpu\"=\"%s\"", uses, bits, cg_tuning(t));
+		const char *before = " \"target-features\"=\"";
+		for (int i = 0; rt_feature_name(i); i++) {
+			if (!(has >> i & 1)) continue;
+			rt_putf(out, "%s+%s", before, rt_feature_name(i));
+			before = ",";
+		}
+		rt_puts(out, has ? "\" }\n" : " }\n");
+	}
+	rt_puts(out, "!0 = !{ i32 1 }\n");
 }
 
 /* ---- one part ---- */
@@ -49,7 +62,7 @@ static void *compile_part(void *env)
 	cg_put_head(&text, b->job, t, p->bits);
 	cg_put_declared(&text, b->owns);
 	for (int i = 0; i < p->n; i++) rt_puts(&text, rt_str(&b->unit[p->which[i]].text));
-	cg_put_foot(&text, p->bits);
+	cg_put_foot(&text, t, p->bits);
 	if (text.oom) rt_fail(&p->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	else cg_object_of(t, text.s, text.n, &p->file, &p->file_bytes, &p->err);
 	rt_text_free(&text);
@@ -60,9 +73,9 @@ static void *compile_part(void *env)
 static cg_object *link_part(part *p, rt_err *err)
 {
 	const cg_owns *owns = p->batch->owns;
-	cg_library *l = cg_link(p->file, p->n, p->name, p->fn, owns, err);
+	cg_library *l = cg_link(p->file, p->file_bytes, p->n, p->name, p->blob, p->fn, owns, err);
 	p->file = NULL;
-	cg_object *o = l ? cg_keep(l, p->file_bytes, p->n, p->key, p->fn, owns) : NULL;
+	cg_object *o = l ? cg_keep(l, p->file_bytes, p->n, p->key, p->fn, p->blob, owns) : NULL;
 	if (!l || o) return o;
 	cg_unlink(l);
 	rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
@@ -77,7 +90,8 @@ static bool make_part(part *p, const cg_batch *b, int bits)
 	p->name = rt_calloc(n * sizeof *p->name);
 	p->key = rt_calloc(n * sizeof *p->key);
 	p->fn = rt_calloc(n * sizeof *p->fn);
-	return p->which && p->name && p->key && p->fn;
+	p->blob = rt_calloc(n * sizeof *p->blob);
+	return p->which && p->name && p->key && p->fn && p->blob;
 }
 
 static void drop_part(part *p)
@@ -87,6 +101,7 @@ static void drop_part(part *p)
 	rt_free(p->name);
 	rt_free(p->key);
 	rt_free(p->fn);
+	rt_free(p->blob);
 }
 
 /* ---- parts ---- */
@@ -209,7 +224,10 @@ tj_status cg_finish(cg_batch *b, cg_object **made, rt_err *err)
 	for (int i = 0; i < b->parts; i++) {
 		part *p = &b->part[i];
 		if (!(made[i] = link_part(p, err))) return err->code;
-		for (int k = 0; k < p->n; k++) b->job->fn[p->which[k]] = p->fn[k];
+		for (int k = 0; k < p->n; k++) {
+			b->job->fn[p->which[k]] = p->fn[k];
+			if (b->job->blob) b->job->blob[p->which[k]] = p->blob[k];
+		}
 	}
 	return TJ_OK;
 }

@@ -40,7 +40,7 @@ bool cg_is_table(const cg_recipe *h, const lo_ins *in)
 	const lo_ins *x = &h->k->ins.v[in->dyn];
 	if (x->op != LO_CONVERT || h->k->ins.v[x->src[0]].dtype != TJ_U8 || !h->of[x->src[0]].varies) return false;
 	if (h->k->index.v[in->index].coef[h->k->ndim - 1] || h->k->index.v[in->index].rcoef) return false;
-	return h->k->buf.v[in->buf].role == LO_IN && __builtin_cpu_supports("avx512vbmi");
+	return h->k->buf.v[in->buf].role == LO_IN && (rt_features(h->bits) & RT_HAS_VBMI);
 }
 
 static bool own_lanes(const cg_recipe *h, const lo_ins *in, bool loop)

@@ -12,7 +12,7 @@
 
 typedef struct cg_target {
 	LLVMTargetMachineRef machine;
-	char *layout;
+	char *layout, *tuning;
 } cg_target;
 
 typedef struct cg_thread { cg_target at[3]; } cg_thread; /* 128, 256, 512 bits */
@@ -21,21 +21,6 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool ready;
 static bool fast; /* TJ_CODEGEN=fast */
-
-/* ---- the CPU ---- */
-const char *cg_missing(void)
-{
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-	if (!__builtin_cpu_supports("avx2")) return "the CPU lacks AVX2 (x86-64-v3 is needed)";
-	if (!rt_half_words()) return "the CPU lacks F16C (x86-64-v3 is needed)";
-	if (!__builtin_cpu_supports("fma")) return "the CPU lacks FMA (x86-64-v3 is needed)";
-	if (!__builtin_cpu_supports("bmi2")) return "the CPU lacks BMI2 (x86-64-v3 is needed)";
-	return NULL;
-#else
-	return "no x86-64";
-#endif
-}
 
 /* For TJ_CODEGEN=fast. Of the load of a float that a select takes, the instruction selector that LLVM 19 has for its lowest level makes an
  * operand of 16 bytes, which reads beyond a buffer. The usual selector does not. */
@@ -52,6 +37,7 @@ static void drop_thread(void *p)
 	for (size_t i = 0; i < RT_COUNT(t->at); i++) {
 		if (t->at[i].machine) LLVMDisposeTargetMachine(t->at[i].machine);
 		if (t->at[i].layout) LLVMDisposeMessage(t->at[i].layout);
+		if (t->at[i].tuning) LLVMDisposeMessage(t->at[i].tuning);
 	}
 	rt_free(t);
 }
@@ -69,23 +55,16 @@ static void start(void)
 
 static LLVMTargetMachineRef make_machine(int bits, rt_err *err)
 {
-	char *cpu = LLVMGetHostCPUName(), *host = LLVMGetHostCPUFeatures(), *message = NULL;
-	const char *triple = "x86_64-unknown-linux-gnu";
+	char *message = NULL;
+	const char *triple = "x86_64-unknown-linux-gnu", *cpu = bits == 512 ? "x86-64-v4" : "x86-64-v3";
 	LLVMTargetMachineRef m = NULL;
 	LLVMTargetRef target;
-	rt_text features = { 0 };
-	rt_puts(&features, host);
-	if (bits < 512) rt_puts(&features, ",-avx512f"); /* and all features that imply it */
 	if (LLVMGetTargetFromTriple(triple, &target, &message))
 		rt_fail(err, TJ_ERR_COMPILE, "codegen", "%s", message);
-	else if (features.oom) rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	else
-		m = LLVMCreateTargetMachine(target, triple, cpu, rt_str(&features),
-		                            fast ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
+		m = LLVMCreateTargetMachine(target, triple, cpu, "", fast ? LLVMCodeGenLevelNone : LLVMCodeGenLevelDefault, LLVMRelocPIC,
+		                            LLVMCodeModelSmall);
 	LLVMDisposeMessage(message);
-	LLVMDisposeMessage(cpu);
-	LLVMDisposeMessage(host);
-	rt_text_free(&features);
 	return m;
 }
 
@@ -113,10 +92,12 @@ cg_target *cg_target_get(int bits, rt_err *err)
 	LLVMTargetDataRef data = LLVMCreateTargetDataLayout(at->machine);
 	at->layout = LLVMCopyStringRepOfTargetData(data);
 	LLVMDisposeTargetData(data);
+	at->tuning = LLVMGetHostCPUName();
 	return at;
 }
 
 const char *cg_layout(const cg_target *t) { return t->layout; }
+const char *cg_tuning(const cg_target *t) { return t->tuning; }
 
 /* ---- text to object ---- */
 static tj_status emit(cg_target *t, LLVMModuleRef m, LLVMCodeGenFileType type, LLVMMemoryBufferRef *out, rt_err *err)
@@ -156,6 +137,7 @@ tj_status cg_object_of(cg_target *t, const char *text, size_t n, void **object, 
 	return st;
 }
 
+const void *cg_file_bytes(void *object) { return LLVMGetBufferStart(object); }
 void cg_drop_file(void *object) { LLVMDisposeMemoryBuffer(object); }
 
 char *cg_assembly_of(cg_target *t, const char *text, size_t n, rt_err *err)

@@ -146,7 +146,8 @@ TJ_API const char *tj_device_name(tj_device device);     /* "?" if there is no s
 	X(ERR_NOMEM,   "out of memory")                                       \
 	X(ERR_COMPILE, "code generation failed")                              \
 	X(ERR_PARSE,   "text does not parse")                                 \
-	X(ERR_BODY,    "function body did not return")
+	X(ERR_BODY,    "function body did not return")                        \
+	X(ERR_IO,      "file or folder cannot be read or written")
 
 typedef enum tj_status {
 #define X(name, text) TJ_##name,
@@ -244,6 +245,8 @@ typedef struct tj_open_opts {
 	bool profile;          /* like TJ_PROFILE=1: measure each step; TJ_DUMP_PLAN shows the times. On a GPU by events: calls then wait for each
 	                        * kernel. NVIDIA's profilers get a range (NVTX) for each function and step */
 	bool time_guards;      /* like TJ_TIME_GUARDS=1: measure the time of guards, for tj_fn_stats() and tj_explain() */
+	const char *cache;     /* like TJ_CACHE: the folder of compiled kernels; "off": none; "ro:folder": nothing is written there. Default:
+	                        * $XDG_CACHE_HOME/tjit, else $HOME/.cache/tjit */
 } tj_open_opts;
 
 TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* becomes the thread's current context; NULL when out of memory */
@@ -867,8 +870,9 @@ typedef struct tj_stats {
 	                                        * generator */
 	uint64_t direct, audits; /* calls that skipped the body; direct calls that ran it to compare */
 	uint64_t sizes;          /* keys that differ from their entry in sizes alone */
-	uint64_t compiles, compiled, shared; /* runs of the code generator; kernels that it made code for; kernels that use code made before. Their
-	                                      * sum is .kernels: code for other sizes that is made at the same time counts when a kernel uses it */
+	uint64_t compiles, compiled, shared; /* runs of the code generator; kernels that it made code for; kernels that use code made before. The
+	                                      * sum of .compiled, .shared and .loaded is .kernels: code for other sizes that is made at the same
+	                                      * time counts when a kernel uses it */
 	/* How calls found their trace. The sum of these and of the calls that .shapes refused is .calls. A call with an invalid
 	 * list of arguments (NULL, too few) is not counted. */
 	uint64_t hits_last;      /* same key as the context's call before */
@@ -889,6 +893,7 @@ typedef struct tj_stats {
 	uint64_t computed_again; /* values of these plans that are not kept: steps that read them late compute them again, with the same bits */
 	uint64_t bytes;          /* of all traces and plans that are kept: what .max_bytes bounds */
 	uint64_t replayed;       /* direct mode: calls at new sizes that did not run the body, see .shapes */
+	uint64_t loaded;         /* kernels whose code was in the disk cache */
 } tj_stats;
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;
@@ -906,6 +911,34 @@ TJ_API void tj_dump(tj_fn *f, tj_dump_what what, FILE *out);   /* every plan of 
 TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);
 TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the topics; "help" lists them */
 TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; a missing one has its reason: "llvm: ..." */
+
+/* The disk cache: compiled kernels, which later processes find without a compiler (docs/CACHE.md). */
+typedef struct tj_cache_info {
+	size_t size;             /* set by the caller: so many bytes are filled */
+	const char *folder;      /* NULL: the cache is off */
+	const char *why;         /* why it is off, or why nothing is written; NULL: it is used */
+	bool writes;
+	uint64_t hits, misses, stored, failed; /* of the contexts of this engine: kernels found, not found, written, that could not be written */
+	uint64_t read_bytes, written_bytes, most_bytes; /* most_bytes: what all entries may have; TJ_CACHE_MB sets it */
+} tj_cache_info;
+TJ_API tj_status tj_cache_info_at(const char *site, tj_ctx *c, tj_cache_info *out);
+/* The i-th reason for a miss: its name, what it means, how often it came. False: there are fewer reasons. */
+TJ_API bool tj_cache_miss(tj_ctx *c, int i, const char **name, const char **why, uint64_t *n);
+typedef struct tj_cache_entry {
+	const char *path, *kind; /* kind NULL: not known, since the file was not read or is damaged */
+	const char *about;       /* for what machine it is, and what it computes: text of several lines; NULL as kind */
+	const char *miss, *why;  /* why no process of this build can use it; NULL: it can, or it was not read */
+	uint64_t bytes;
+	int64_t used;            /* when it was read or written last, in seconds since 1970; exact to an hour */
+} tj_cache_entry;
+/* Visits all entries, until visit returns false; verify: reads and checks them. What visit gets is valid until it returns; it must not use
+ * c. */
+typedef bool tj_cache_visit(void *env, const tj_cache_entry *e);
+TJ_API tj_status tj_cache_walk_at(const char *site, tj_ctx *c, bool verify, tj_cache_visit *visit, void *env);
+TJ_API tj_status tj_cache_clear_at(const char *site, tj_ctx *c, uint64_t *files, uint64_t *bytes); /* removes all entries; says how many */
+#define tj_cache_info(c, out) tj_cache_info_at(TJ_SITE, c, out)
+#define tj_cache_walk(c, verify, visit, env) tj_cache_walk_at(TJ_SITE, c, verify, visit, env)
+#define tj_cache_clear(c, files, bytes) tj_cache_clear_at(TJ_SITE, c, files, bytes)
 
 /* Libraries that tjit opens by name when it needs them: LLVM, oneDNN, CUDA driver, NVRTC, cuBLASLt; the list ends with a name of NULL.
  * version NULL: it cannot be used, and why says the reason. Opens all of them the first time (up to some seconds). */

@@ -299,7 +299,8 @@ static void count(tj_fn *f, const rt_exec *x)
 	atomic_fetch_add(&f->count.kernels, x->kernels);
 	atomic_fetch_add(&f->count.compiles, x->compiled != 0);
 	atomic_fetch_add(&f->count.compiled, x->compiled);
-	atomic_fetch_add(&f->count.shared, x->kernels - x->compiled);
+	atomic_fetch_add(&f->count.loaded, x->loaded);
+	atomic_fetch_add(&f->count.shared, x->kernels - x->compiled - x->loaded);
 	atomic_fetch_add(&f->count.library_calls, x->library_calls);
 	atomic_fetch_add(&f->count.eval_steps, x->eval_steps);
 	atomic_fetch_add(&f->count.code_bytes, x->code_bytes);

@@ -142,6 +142,7 @@ static void close_engine(jit_engine *e)
 	pthread_mutex_destroy(&e->target_lock);
 	rt_vec_free(&e->pass);
 	rt_free(e->dump);
+	rt_store_free(e->store);
 	rt_free(e->backend_name);
 	rt_free(e->used);
 	rt_free(e);
@@ -185,7 +186,8 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->backend_name = rt_strdup(name && *name ? name : "llvm");
 	const char *dump = o->dump ? o->dump : getenv("TJ_DUMP");
 	e->dump = dump && *dump ? rt_strdup(dump) : NULL;
-	if (!e->backend_name || (dump && *dump && !e->dump)) {
+	e->store = rt_store_new(o->cache, &e->rt.log);
+	if (!e->backend_name || !e->store || (dump && *dump && !e->dump)) {
 		close_engine(e);
 		return NULL;
 	}

@@ -52,6 +52,7 @@ typedef struct jit_engine {
 	void (*log_to)(void *self, const char *line);
 	void *log_self;
 	char *dump;              /* TJ_DUMP: a folder; NULL: none */
+	rt_store *store;         /* the disk cache */
 	atomic_uint dumped;
 	rt_vec(tj_pass) pass;    /* passes of every function; under rt.lock */
 	uint64_t seed;

@@ -79,6 +79,7 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 		.compiles = count_of(&c->compiles),
 		.compiled = count_of(&c->compiled),
 		.shared = count_of(&c->shared),
+		.loaded = count_of(&c->loaded),
 	};
 	count_calls(f, &s);
 	s.entries = f->general.n;
@@ -238,7 +239,8 @@ static void print_general(tj_fn *f, const jit_general *g, FILE *out)
 
 static void print_totals(tj_fn *f, const tj_stats *s, FILE *out)
 {
-	const lo_backend *b = jit_backend(f->engine);
+	const bool warm = s->loaded && !s->compiled; /* the plug-in was not opened, and need not be */
+	const lo_backend *b = warm ? NULL : jit_backend(f->engine);
 	const char *why;
 	const rt_device *d = rt_device_at(f->engine->device);
 	const lo_backend *there = d && d->target ? d->target->find(f->engine->backend_name, &why) : NULL;
@@ -251,13 +253,15 @@ static void print_totals(tj_fn *f, const tj_stats *s, FILE *out)
 	        (unsigned long long)s->hits_last, (unsigned long long)s->hits_key, (unsigned long long)s->hits_table,
 	        (unsigned long long)s->signatures, (unsigned long long)s->nested);
 	fprintf(out,
-	        "  %llu plans, %llu kernels (%llu compiled, %llu shared), %llu library calls, %llu evaluator steps, %llu bytes of code; tracing "
-	        "%.2f ms, lowering %.2f ms, code generation %.2f ms\n",
+	        "  %llu plans, %llu kernels (%llu compiled, %llu from disk, %llu shared), %llu library calls, %llu evaluator steps, %llu bytes "
+	        "of code; tracing %.2f ms, lowering %.2f ms, code generation %.2f ms\n",
 	        (unsigned long long)s->plans, (unsigned long long)s->kernels, (unsigned long long)s->compiled,
-	        (unsigned long long)s->shared, (unsigned long long)s->library_calls, (unsigned long long)s->eval_steps,
+	        (unsigned long long)s->loaded, (unsigned long long)s->shared, (unsigned long long)s->library_calls,
+	        (unsigned long long)s->eval_steps,
 	        (unsigned long long)s->code_bytes, s->trace_ms, s->lower_ms, s->codegen_ms);
-	if (b)
-		fprintf(out, "  back end: %s, %d-bit vectors; a team of %d%s%s%s%s\n", b->name, b->width ? b->width() : 0,
+	if (b || warm)
+		fprintf(out, "  back end: %s, %d-bit vectors; a team of %d%s%s%s%s\n", b ? b->name : f->engine->backend_name,
+		        b ? b->width ? b->width() : 0 : rt_vector_bits(),
 		        rt_team_size(f->engine->rt.team), there ? "; of " : "", there ? rt_device_name(f->engine->device) : "",
 		        there ? ": " : "", there ? there->name : "");
 	else fprintf(out, "  back end: the evaluator (%s)\n", strcmp(f->engine->backend_name, "eval") ? "tj_backends() says why" : "as requested");

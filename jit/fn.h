@@ -55,7 +55,7 @@ typedef struct jit_counters {
 	JIT_MEMO_COUNTERS(X)
 #undef X
 	atomic_ullong replayed, recordings, side_exits, recomputed, failures, evictions;
-	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes, compiles, compiled, shared;
+	atomic_ullong plans, kernels, library_calls, eval_steps, code_bytes, compiles, compiled, loaded, shared;
 	_Atomic(double) trace_ms, lower_ms, codegen_ms;
 } jit_counters;
 

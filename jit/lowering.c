@@ -59,6 +59,7 @@ const lo_opts *jit_lower_opts(tj_fn *f, jit_engine *e, uint32_t settings, lo_opt
 	*o = (lo_opts){ .name = f ? f->name : "op",
 		        .target = jit_target(e),
 		        .settings = settings,
+		        .store = e->store,
 		        .int_div_zero = f && f->opts.int_div_zero == TJ_ZERO };
 	return o;
 }

@@ -42,10 +42,7 @@ static void read_family(tj_machine *m)
 
 static const char *capability(void)
 {
-	__builtin_cpu_init();
-	if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2") || !rt_half_words())
-		return "DEFAULT";
-	return rt_vector_bits() == 512 ? "AVX512" : "AVX2";
+	return rt_cpu_missing() ? "DEFAULT" : rt_vector_bits() == 512 ? "AVX512" : "AVX2";
 }
 #else
 static void read_name(void) {}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* code: the code of a plan's kernels: of the family, of an equal kernel of the plan, or compiled.
+/* code: the code of a plan's kernels: of the family, of an equal kernel of the plan, of the disk cache, or compiled.
  *
  * requires the steps of the plan made and its kernels verified */
+#include "lower/stored.h"
 #include "lower/twin.h"
 
 static tj_status nomem(rt_err *err)
@@ -17,23 +18,13 @@ static void keep_texts(lo_low *L, rt_plan *p)
 	p->kernel_text = lo_take_text(&kernels, &p->mem);
 }
 
-/* Kernels to compile: those without code yet, one of equal ones, and none that has nothing to do. */
+/* Kernels that need code: those without any yet, one of equal ones, and none that has nothing to do. */
 typedef struct work {
 	lo_twin *twin;           /* every kernel with something to do; then those that they will be at other sizes */
 	uint32_t ntwin, nother;
-	const lo_kernel **kernel;
-	const lo_schedule **schedule;
-	lo_twin **from;          /* by kernel to compile */
-	rt_entry *fn;
+	lo_twin **want;          /* those that need code */
 	int n;
 } work;
-
-static void compile_too(work *w, lo_twin *x)
-{
-	w->kernel[w->n] = x->k;
-	w->schedule[w->n] = x->s;
-	w->from[w->n++] = x;
-}
 
 /* With keep_text all kernels are compiled, and nothing is added to the family. */
 static bool choose_work(lo_low *L, rt_plan *p, work *w)
@@ -45,7 +36,7 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 	}
 	if (!lo_choose_code(L, p, w->twin, w->ntwin)) return false;
 	for (uint32_t i = 0; i < w->ntwin; i++)
-		if ((w->twin[i].code == i && !w->twin[i].t->fn) || L->o->keep_text) compile_too(w, &w->twin[i]);
+		if ((w->twin[i].code == i && !w->twin[i].t->fn) || L->o->keep_text) w->want[w->n++] = &w->twin[i];
 	return true;
 }
 
@@ -70,10 +61,10 @@ static tj_status choose_others(lo_low *L, rt_plan *p, work *w)
 {
 	lo_twin *other = w->twin + w->ntwin;
 	for (int i = 0, n = w->n; i < n && L->o->family && !L->o->keep_text; i++)
-		if (add_other(L, w, w->from[i]) != TJ_OK) return L->err->code;
+		if (add_other(L, w, w->want[i]) != TJ_OK) return L->err->code;
 	if (!lo_choose_code(L, p, other, w->nother)) return nomem(L->err);
 	for (uint32_t i = 0; i < w->nother; i++)
-		if (other[i].code == i && !other[i].t->fn) compile_too(w, &other[i]);
+		if (other[i].code == i && !other[i].t->fn) w->want[w->n++] = &other[i];
 	return TJ_OK;
 }
 
@@ -86,48 +77,109 @@ void lo_add_text(rt_plan *p, char **all, const char *more)
 	rt_text_free(&t);
 }
 
-/* Compiles n kernels from `first` on; all are for the same target. */
-static tj_status compile(lo_low *L, rt_plan *p, work *w, int first, int n)
+/* Kernels of one target as the disk cache and the back end take them. */
+typedef struct batch {
+	lo_twin **want;          /* by kernel */
+	const lo_kernel **kernel;
+	const lo_schedule **schedule;
+	rt_entry *fn;
+	rt_blob *blob;
+	int n;
+} batch;
+
+static void make_batch(lo_low *L, lo_twin **want, int n, batch *b)
 {
-	const lo_target *t = w->schedule[first]->target;
+	const size_t room = (size_t)n + 1;
+	*b = (batch){ .want = want, .n = n, .kernel = lo_mem(L, room * sizeof *b->kernel), .schedule = lo_mem(L, room * sizeof *b->schedule),
+		      .fn = lo_mem(L, room * sizeof *b->fn), .blob = lo_mem(L, room * sizeof *b->blob) };
+	for (int i = 0; !L->oom && i < n; i++) b->kernel[i] = want[i]->k, b->schedule[i] = want[i]->s;
+}
+
+/* The code, which the batch's kernels have now, belongs to the plan and to the family. */
+static void adopt(lo_low *L, rt_plan *p, const batch *b, rt_shared *code)
+{
 	lo_family *f = L->o->keep_text ? NULL : L->o->family;
+	p->exec.code_bytes += code ? code->bytes : 0;
+	lo_hold(p, code);
+	for (int i = 0; i < b->n; i++) {
+		if (!b->fn[i]) continue;
+		b->want[i]->t->fn = b->fn[i];
+		if (!f) continue;
+		lo_family_add(f, b->want[i]->kin, b->fn[i], code);
+		b->want[i]->kin = NULL;
+	}
+}
+
+/* Leaves those kernels in the batch that have no code. */
+static void load(lo_low *L, rt_plan *p, batch *b, lo_stored *x)
+{
+	rt_shared *code = NULL;
+	int left = 0;
+	lo_stored_load(x, b->fn, &code);
+	if (!code) return;
+	adopt(L, p, b, code);
+	for (int i = 0; i < b->n; i++) {
+		if (b->fn[i]) {
+			p->exec.loaded += b->want[i]->of != NULL;
+			continue;
+		}
+		const rt_text key = x->key[left];
+		b->want[left] = b->want[i], b->kernel[left] = b->kernel[i], b->schedule[left] = b->schedule[i], b->fn[left] = NULL;
+		x->key[left++] = x->key[i];
+		x->key[i] = key;
+	}
+	b->n = left;
+}
+
+static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
+{
+	const lo_target *t = b->schedule[0]->target;
 	double start = rt_now_ms();
-	const lo_backend *b = t->find(t->backend, &L->missing);
-	if (!b) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
+	const lo_backend *by = t->find(t->backend, &L->missing);
+	if (!by) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
 	double found = rt_now_ms();
 	lo_compile job = { .name = L->o->name,
 		           .keep_text = L->o->keep_text,
 		           .keep_assembly = L->o->keep_assembly,
-		           .fn = w->fn + first,
-		           .kernel = w->kernel + first,
-		           .schedule = w->schedule + first,
-		           .nkernel = n };
-	tj_status st = b->compile(&job, L->err);
+		           .fn = b->fn,
+		           .blob = b->blob,
+		           .kernel = b->kernel,
+		           .schedule = b->schedule,
+		           .nkernel = b->n };
+	tj_status st = by->compile(&job, L->err);
 	if (st != TJ_OK) return st;
-	p->exec.code_bytes += job.code ? job.code->bytes : 0;
 	p->exec.codegen_ms += job.codegen_ms + found - start;
-	for (int i = first; i < first + n; i++) p->exec.compiled += w->from[i]->of != NULL;
+	for (int i = 0; i < b->n; i++) p->exec.compiled += b->want[i]->of != NULL;
+	const bool own = x && by->build && !strcmp(by->build(), rt_build());
+	for (int i = 0; own && i < b->n; i++) lo_stored_keep(x, i, b->kernel[i], &b->blob[i]);
 	lo_add_text(p, &p->code_text, job.text);
 	lo_add_text(p, &p->assembly_text, job.assembly);
 	rt_free(job.text);
 	rt_free(job.assembly);
-	lo_hold(p, job.code);
-	for (int i = first; i < first + n; i++) {
-		w->from[i]->t->fn = w->fn[i];
-		if (!f) continue;
-		lo_family_add(f, w->from[i]->kin, w->fn[i], job.code);
-		w->from[i]->kin = NULL;
-	}
+	adopt(L, p, b, job.code);
 	return TJ_OK;
 }
 
-/* A job for each run of kernels of one target. */
-static tj_status compile_all(lo_low *L, rt_plan *p, work *w)
+/* Of n kernels of one target. */
+static tj_status obtain(lo_low *L, rt_plan *p, lo_twin **want, int n)
+{
+	batch b;
+	make_batch(L, want, n, &b);
+	if (L->oom) return nomem(L->err);
+	lo_stored *x = L->o->keep_text ? NULL : lo_stored_open(L->o->store, want[0]->s->target, n, b.kernel, b.schedule);
+	if (x) load(L, p, &b, x);
+	const tj_status st = b.n ? compile(L, p, &b, x) : TJ_OK;
+	lo_stored_close(x);
+	return st;
+}
+
+/* A batch for each run of kernels of one target. */
+static tj_status obtain_all(lo_low *L, rt_plan *p, work *w)
 {
 	tj_status st = TJ_OK;
 	for (int i = 0, n; i < w->n && st == TJ_OK; i += n) {
-		for (n = 1; i + n < w->n && w->schedule[i + n]->target == w->schedule[i]->target;) n++;
-		st = compile(L, p, w, i, n);
+		for (n = 1; i + n < w->n && w->want[i + n]->s->target == w->want[i]->s->target;) n++;
+		st = obtain(L, p, w->want + i, n);
 	}
 	return st;
 }
@@ -159,15 +211,11 @@ tj_status lo_generate(lo_low *L, rt_plan *p)
 	size_t n = p->exec.kernels;
 	if (L->o->keep_text) keep_texts(L, p);
 	if (!n) return TJ_OK;
-	work w = { .twin = lo_mem(L, sizeof *w.twin * 2 * n),
-		   .kernel = lo_mem(L, sizeof *w.kernel * 2 * n),
-		   .schedule = lo_mem(L, sizeof *w.schedule * 2 * n),
-		   .from = lo_mem(L, sizeof *w.from * 2 * n),
-		   .fn = lo_mem(L, sizeof *w.fn * 2 * n) };
+	work w = { .twin = lo_mem(L, sizeof *w.twin * 2 * n), .want = lo_mem(L, sizeof *w.want * 2 * n) };
 	if (L->oom) return nomem(L->err);
 	tj_status st = choose_work(L, p, &w) ? TJ_OK : nomem(L->err);
 	if (st == TJ_OK && w.n) st = choose_others(L, p, &w);
-	if (st == TJ_OK && w.n) st = compile_all(L, p, &w);
+	if (st == TJ_OK && w.n) st = obtain_all(L, p, &w);
 	if (st == TJ_OK) hand_on(L, &w);
 	free_work(&w);
 	return st;

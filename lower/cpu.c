@@ -80,6 +80,7 @@ static const lo_routine *const library[] = { &lo_matmul,      &lo_scatter[0],  &
 const lo_target lo_cpu = {
 	.name = "cpu",
 	.backend = "llvm",
+	.key = lo_code_key,
 	.find = lo_backend_find,
 	.library = library,
 	.weight = 160,

@@ -129,14 +129,15 @@ static void put_ins(const lo_kernel *k, uint32_t i, rt_text *t)
 	rt_puts(t, "\n");
 }
 
-static void put_schedule(const lo_schedule *s, rt_text *t)
+/* code: without what no code depends on: names, sites, estimates, values of symbols. */
+static void put_schedule(const lo_schedule *s, bool code, rt_text *t)
 {
 	rt_putf(t, "  schedule %s vec=%s", s->target->name, vec_name[s->vec]);
 	if (s->block != 1) put_named(t, " block=", s->block);
 	if (s->rows) put_named(t, " rows=", s->rows);
 	if (s->part) rt_putf(t, " part=%lld", (long long)s->part);
-	if (s->grain != 1) rt_putf(t, " grain=%lld", (long long)s->grain);
-	if (s->unit_ns != 0) {
+	if (s->grain != 1 && !code) rt_putf(t, " grain=%lld", (long long)s->grain);
+	if (s->unit_ns != 0 && !code) {
 		rt_puts(t, " ns=");
 		rt_put_float(t, s->unit_ns);
 	}
@@ -151,11 +152,17 @@ static void put_schedule(const lo_schedule *s, rt_text *t)
 	}
 }
 
-static void put_head(const lo_kernel *k, const lo_schedule *s, rt_text *t)
+static void put_sizes(const lo_kernel *k, const lo_schedule *s, bool code, rt_text *t)
 {
-	rt_putf(t, "kernel %s\n", k->name);
-	for (uint32_t i = 0; i < k->size.n; i++) rt_putf(t, "  size s%u %lld\n", i, (long long)k->size.v[i]);
-	put_schedule(s, t);
+	if (code) rt_putf(t, "  sizes %u amount %u\n", k->size.n, lo_amount(k, s));
+	for (uint32_t i = 0; i < k->size.n && !code; i++) rt_putf(t, "  size s%u %lld\n", i, (long long)k->size.v[i]);
+}
+
+static void put_head(const lo_kernel *k, const lo_schedule *s, bool code, rt_text *t)
+{
+	rt_putf(t, "kernel %s\n", code ? "" : k->name);
+	put_sizes(k, s, code, t);
+	put_schedule(s, code, t);
 	for (uint32_t i = 0; i < k->buf.n; i++) {
 		const lo_buf *b = &k->buf.v[i];
 		rt_putf(t, "  buf b%u %s %s", i, tj_dtype_name((tj_dtype)b->dtype), role_name[b->role]);
@@ -172,19 +179,22 @@ static void put_head(const lo_kernel *k, const lo_schedule *s, rt_text *t)
 		rt_puts(t, "\n");
 	}
 	for (uint32_t i = 0; i < k->fault_site.n; i++)
-		rt_putf(t, "  fault %d%s%s\n", k->fault_code.v[i], k->fault_site.v[i] ? " " : "",
-				k->fault_site.v[i] ? k->fault_site.v[i] : "");
+		if (k->fault_site.v[i] && !code) rt_putf(t, "  fault %d %s\n", k->fault_code.v[i], k->fault_site.v[i]);
+		else rt_putf(t, "  fault %d\n", k->fault_code.v[i]);
 }
 
-void lo_print(const lo_kernel *k, const lo_schedule *s, rt_text *t)
+static void put_all(const lo_kernel *k, const lo_schedule *s, bool code, rt_text *t)
 {
-	put_head(k, s, t);
+	put_head(k, s, code, t);
 	for (uint32_t n = 0; n < k->section.n; n++) {
 		const lo_section *sec = &k->section.v[n];
 		rt_puts(t, sec->loop ? "  loop\n" : "  point\n");
 		for (uint32_t i = 0; i < sec->count; i++) put_ins(k, sec->first + i, t);
 	}
 }
+
+void lo_print(const lo_kernel *k, const lo_schedule *s, rt_text *t) { put_all(k, s, false, t); }
+void lo_print_code(const lo_kernel *k, const lo_schedule *s, rt_text *t) { put_all(k, s, true, t); }
 
 void lo_dump(const lo_kernel *k, const lo_schedule *s)
 {

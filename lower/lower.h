@@ -30,7 +30,8 @@
 
 #include "ir/ir.h"
 #include "ir/tree.h"
-#include "runtime/exec.h"
+#include "runtime/blob.h"
+#include "runtime/store.h"
 
 typedef enum lo_op {
 #define PRIM(name, ...) LO_##name,
@@ -271,6 +272,8 @@ enum {
 /* ---- ktext.c, kverify.c ---- */
 /* A kernel and its schedule as one text. It parses back exactly, given the target that it was printed for. */
 void lo_print(const lo_kernel *k, const lo_schedule *s, rt_text *t);
+/* Without what no code depends on: kernels of equal texts share code. */
+void lo_print_code(const lo_kernel *k, const lo_schedule *s, rt_text *t);
 tj_status lo_parse(lo_kernel *k, lo_schedule *s, const lo_target *target, const char *text, rt_arena *names, rt_err *err);
 tj_status lo_verify(const lo_kernel *k, const lo_schedule *s, rt_err *err);
 void lo_dump(const lo_kernel *k, const lo_schedule *s);
@@ -284,6 +287,9 @@ uint32_t lo_random(lo_kernel *k, ir_op op, tj_dtype dtype, uint32_t key, uint32_
 bool lo_random_has(ir_op op, tj_dtype dtype);
 
 /* ---- symbol.c: sizes to symbols and back ---- */
+/* The class of the amount of work, 0 to 2: large kernels get other code. With lanes along r, classes 0 and 1 are one; the code of
+ * tiles is one for all. */
+unsigned lo_amount(const lo_kernel *k, const lo_schedule *s);
 bool lo_all_symbols(lo_kernel *k, lo_schedule *s); /* every size that may be a symbol becomes one; false: out of memory */
 void lo_no_symbols(lo_kernel *k, lo_schedule *s);  /* every symbol becomes its value */
 
@@ -311,6 +317,10 @@ void lo_family_twins(lo_family *f, uint32_t n); /* counts n kernels that run the
 void lo_family_add(lo_family *f, lo_kin *kin, rt_entry fn, rt_shared *code); /* kin now belongs to the family */
 void lo_kin_free(lo_kin *kin);
 
+/* ---- codekey.c ---- */
+unsigned lo_uses(const lo_kernel *k); /* what its code may use of a CPU beyond the level of its vectors: RT_USES_BYTES, RT_USES_BF16 */
+void lo_code_key(const lo_kernel *k, const lo_schedule *s, rt_text *t);
+
 /* ---- panels.c: constants of products ---- */
 typedef struct lo_shelf lo_shelf;          /* the copies that plans of one function share; thread-safe */
 lo_shelf *lo_shelf_new(void);
@@ -326,6 +336,7 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	bool keep_assembly;           /* fill assembly: costs one more run of the code generator */
 	/* results */
 	rt_entry *fn;            /* one for each kernel; the caller's array */
+	rt_blob *blob;                /* the same, or NULL: code that another process can load, valid as long as `code`; none if bytes is 0 */
 	rt_shared *code;
 	char *text, *assembly;        /* rt_alloc'ed or NULL: source text (.ll, .cu), and the assembly made from it */
 	double codegen_ms;
@@ -345,6 +356,7 @@ typedef struct lo_backend {
 	/* May be NULL. Called once, first: the back end calls enter and leave around work that a fork() must wait for. */
 	void (*use_gate)(void (*enter)(void), void (*leave)(void));
 	const char *version;          /* of the compiler: "19.1.4" */
+	const char *(*build)(void);   /* rt_build() of the plug-in: only code of the library's own build is kept for other processes; NULL: none */
 	/* May be NULL. For tests: what is decided for a kernel on vectors of so many bits (codegen_llvm/recipe.h), and the code that follows;
 	 * given: a recipe as text, or NULL: it is made. Appends to both texts. */
 	tj_status (*recipe)(const lo_kernel *k, const lo_schedule *s, int bits, const char *given, rt_text *recipe, rt_text *code, rt_err *err);
@@ -394,6 +406,7 @@ typedef struct lo_opts {
 	bool keep_text; /* keep text of kernels and code, for dumps: lowering takes several times as long; adds nothing to the family */
 	bool keep_assembly;           /* with keep_text */
 	uint16_t off;                 /* passes switched off: LO_OFF() */
+	rt_store *store;              /* code that other processes compiled, and will find; NULL: none */
 	lo_family *family;            /* kernels share its code, and new code is added to it; NULL: none */
 	lo_moving moving;
 	const lo_content *content;    /* by external slot; NULL: no content is known */

@@ -66,20 +66,18 @@ static uint64_t class_of(const lo_place *p)
 
 static uint64_t pack(uint64_t a, uint64_t b, uint64_t c, uint64_t d) { return a << 48 ^ b << 32 ^ c << 16 ^ d; }
 
-/* The class of the amount of work, 0 to 2: large kernels get other code. With lanes along r, classes 0 and 1 are one; the code of
- * tiles is one for all. */
-static uint64_t amount(const lo_kernel *k, const lo_schedule *s)
+unsigned lo_amount(const lo_kernel *k, const lo_schedule *s)
 {
-	int64_t n = k->reduces && k->red ? k->red : 1;
+	int64_t n = k->reduces && lo_size(k, k->red) ? lo_size(k, k->red) : 1;
 	if (s->vec == LO_VEC_TILE) return 0;
-	for (int i = 0; i < k->ndim; i++) n *= k->dim[i];
+	for (int i = 0; i < k->ndim; i++) n *= lo_size(k, k->dim[i]);
 	return n >= s->target->far_elems ? 2 : s->vec != LO_VEC_R && n >= s->target->strip_elems;
 }
 
 /* Adds target and schedule, without sizes, to w; not unit_ns and grain, on which no code depends. */
 static bool schedule_form(const lo_kernel *k, const lo_schedule *s, lo_words *w)
 {
-	bool ok = put(w, (uintptr_t)s->target) && put(w, pack(s->vec, amount(k, s), s->kept.n, 0)) && put(w, (uint64_t)s->part);
+	bool ok = put(w, (uintptr_t)s->target) && put(w, pack(s->vec, lo_amount(k, s), s->kept.n, 0)) && put(w, (uint64_t)s->part);
 	if (is_fixed(s)) ok = ok && put(w, (uint64_t)s->rows) && put(w, (uint64_t)s->block);
 	for (uint32_t i = 0; ok && i < s->kept.n; i++) ok = put(w, pack(s->kept.v[i].buf, s->kept.v[i].where, 0, 0));
 	return ok;

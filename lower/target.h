@@ -15,6 +15,8 @@ struct lo_target {
 	 * the back end is missing; then the evaluator runs the graph. */
 	const char *backend;     /* "llvm" */
 	const lo_backend *(*find)(const char *backend, const char **why);
+	/* All that the code of a kernel depends on, as text; NULL: code is not kept for other processes (stored.c). */
+	void (*key)(const lo_kernel *k, const lo_schedule *s, rt_text *t);
 
 	/* Routines (library.h), ended by NULL; or NULL: none. What neither a kernel nor a routine of the device computes moves to the CPU, with
 	 * copies. */

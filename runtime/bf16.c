@@ -9,11 +9,7 @@
 
 bool rt_bf16_pairs(void)
 {
-#if defined(__x86_64__)
-	return rt_vector_bits() == 512 && __builtin_cpu_supports("avx512bf16");
-#else
-	return false;
-#endif
+	return rt_features(rt_vector_bits()) & RT_HAS_BF16;
 }
 
 #if defined(__x86_64__)

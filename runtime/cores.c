@@ -62,36 +62,11 @@ int rt_wanted_bits(void)
 	return 0;
 }
 
-bool rt_wide_cpu(void)
-{
-#if defined(__x86_64__)
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-	       __builtin_cpu_supports("avx512vl");
-#else
-	return false;
-#endif
-}
-
 bool rt_half_words(void)
 {
 #if defined(__x86_64__)
 	unsigned a, b, c = 0, d; /* clang 14 has no __builtin_cpu_supports("f16c") */
 	return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
-#else
-	return false;
-#endif
-}
-
-int rt_vector_bits(void)
-{
-	const int most = rt_wide_cpu() ? 512 : 256, wanted = rt_wanted_bits();
-	return wanted && wanted < most ? wanted : most;
-}
-
-bool rt_byte_words(void)
-{
-#if defined(__x86_64__)
-	return rt_vector_bits() == 512 && __builtin_cpu_supports("avx512vnni");
 #else
 	return false;
 #endif

@@ -73,6 +73,7 @@ typedef struct rt_exec {
 	uint64_t replays;        /* atomic: rows of its kernels that a device started as one */
 	uint32_t kernels, library_calls, eval_steps; /* kernels: also those that stand by for a library call (rt_step.rest) */
 	uint32_t compiled;       /* kernels whose code was made for this executable; the code of the others existed */
+	uint32_t loaded;         /* kernels whose code was in the disk cache */
 	size_t code_bytes;
 	size_t bytes;            /* of its own memory, without code and packed constants */
 	size_t room;             /* of these, what its steps and buffers use: what a plan for other sizes may ask for from the start */
@@ -264,10 +265,29 @@ int rt_affinity(void);    /* CPUs that the process may run on */
 double rt_quota(const char *cgroup); /* CPUs' worth of time that it gets; 0: no limit. cgroup: the folder of the quota, "/sys/fs/cgroup" */
 int rt_cores(const char *cgroup); /* cores that the process may use: both */
 int rt_wanted_bits(void); /* of vectors: 512, 256 or 128 by TJ_CPU; 0: it is not set, or has another value */
-bool rt_wide_cpu(void);   /* the CPU has AVX-512 with F, BW, DQ and VL */
 bool rt_half_words(void); /* the CPU converts f16 from and to f32: F16C */
 
+/* ---- features.c ---- */
+const char *rt_cpu_missing(void); /* what the CPU lacks that all code needs; NULL: nothing */
+bool rt_wide_cpu(void);   /* the CPU has AVX-512 with F, BW, CD, DQ and VL: x86-64-v4 */
 int rt_vector_bits(void); /* of vectors in code: TJ_CPU, read at each call, or what the CPU has */
+/* Code with vectors of 512 bits is for x86-64-v4, other code for x86-64-v3. These features are used besides, if the CPU has them, by code
+ * that computes with bytes or with bf16; their names are LLVM's. So most code runs on all CPUs of a level. */
+enum { RT_USES_BYTES = 1, RT_USES_BF16 = 2, RT_USES = 4 /* combinations of these */ };
+#define RT_FEATURES(X)                                                                                                          \
+	X(VBMI, "avx512vbmi", RT_USES_BYTES) X(VBMI2, "avx512vbmi2", RT_USES_BYTES) X(BITALG, "avx512bitalg", RT_USES_BYTES)         \
+	X(VNNI, "avx512vnni", RT_USES_BYTES) X(GFNI, "gfni", RT_USES_BYTES) X(BF16, "avx512bf16", RT_USES_BF16)
+enum {
+#define X(feature, name, uses) RT_FEATURE_##feature,
+	RT_FEATURES(X)
+#undef X
+#define X(feature, name, uses) RT_HAS_##feature = 1 << RT_FEATURE_##feature,
+	RT_FEATURES(X)
+#undef X
+};
+const char *rt_feature_name(int i);         /* NULL: there are fewer */
+uint32_t rt_features_for(unsigned uses);    /* all that code of this kind may use */
+uint32_t rt_features(int bits);             /* those that the CPU has and code of this width uses */
 bool rt_byte_words(void); /* code multiplies four i8 at a time: the CPU has VNNI, and vectors have 512 bits */
 
 /* ---- bf16.c ---- */

@@ -78,6 +78,8 @@ export TEST_OBJECTS
 if [ "$1" != a ]; then # most of the time goes into code generation: half of it will do
 	export TJ_CODEGEN=fast TEST_SAMPLE=1
 fi
+# Each program compiles what it tests; test/cache.sh and test_store are about the disk cache.
+export TJ_CACHE=off
 DONE=
 if [ -n "$done" ]; then
 	what="$B/libtj.a $B/libtj-llvm.so test examples bench docs include README.md"

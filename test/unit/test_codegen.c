@@ -96,6 +96,33 @@ static void check_recipe(const lo_kernel *k, const lo_schedule *s)
 	for (int i = 0; i < 2; i++) rt_text_free(&how[i]), rt_text_free(&code[i]);
 }
 
+/* What the key of the disk cache leaves out: estimates, on which no code depends, and the values of symbols, as long as the amount of work
+ * is of the same class: code for one size of a form is code for all. */
+static void check_key(const lo_kernel *k, const lo_schedule *s)
+{
+	lo_kernel other = *k;
+	lo_schedule by = *s;
+	rt_err err = { 0 };
+	rt_text key[3] = { 0 }, how[2] = { 0 }, code[2] = { 0 };
+	int64_t sizes[64];
+	if (k->size.n > RT_COUNT(sizes)) return;
+	by.unit_ns = by.unit_ns * 2 + 1;
+	by.grain++;
+	other.size.v = sizes;
+	for (uint32_t i = 0; i < k->size.n; i++) sizes[i] = k->size.v[i] + (k->size.v[i] > 2);
+	lo_code_key(k, s, &key[0]);
+	lo_code_key(k, &by, &key[1]);
+	lo_code_key(&other, s, &key[2]);
+	assert_string_equal(rt_str(&key[0]), rt_str(&key[1]));
+	assert_int_equal(!strcmp(rt_str(&key[0]), rt_str(&key[2])), lo_amount(k, s) == lo_amount(&other, s));
+	if (llvm->recipe(k, s, llvm->width(), NULL, &how[0], &code[0], &err) != TJ_OK ||
+	    llvm->recipe(k, &by, llvm->width(), NULL, &how[1], &code[1], &err) != TJ_OK)
+		fail_msg("%s", err.message);
+	assert_string_equal(rt_str(&code[0]), rt_str(&code[1]));
+	for (int i = 0; i < 2; i++) rt_text_free(&how[i]), rt_text_free(&code[i]);
+	for (int i = 0; i < 3; i++) rt_text_free(&key[i]);
+}
+
 /* text: NULL, or gets the LLVM text, which the caller frees. */
 static rt_kernel_fn *compile(const lo_kernel *k, const lo_schedule *s, rt_shared **code, char **text)
 {
@@ -111,6 +138,7 @@ static rt_kernel_fn *compile(const lo_kernel *k, const lo_schedule *s, rt_shared
 	else rt_free(job.text);
 	*code = job.code;
 	check_recipe(k, s);
+	check_key(k, s);
 	compiled++;
 	total_ms += job.codegen_ms;
 	if (job.codegen_ms > slowest) slowest = job.codegen_ms;

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* stored: code that the disk cache has, so that no compiler is opened for it, and new code that goes there. */
+#include "lower/stored.h"
+#include "lower/target.h"
+
+typedef struct body { /* before the code of an entry */
+	uint32_t bits, features; /* of vectors; RT_HAS_ of what it may use */
+	uint32_t entry, zero;
+} body;
+
+lo_stored *lo_stored_open(rt_store *s, const lo_target *t, int n, const lo_kernel *const *k, const lo_schedule *const *how)
+{
+	if (!s || !t->key || rt_cpu_missing() || !rt_store_folder(s)) return NULL;
+	lo_stored *x = rt_calloc(sizeof *x + (size_t)n * sizeof *x->key);
+	if (!x) return NULL;
+	*x = (lo_stored){ .store = s, .n = n };
+	for (int i = 0; i < n; i++) t->key(k[i], how[i], &x->key[i]);
+	return x;
+}
+
+void lo_stored_close(lo_stored *x)
+{
+	for (int i = 0; x && i < x->n; i++) rt_text_free(&x->key[i]);
+	rt_free(x);
+}
+
+static rt_span key_of(const lo_stored *x, int i) { return (rt_span){ x->key[i].s, x->key[i].n }; }
+
+/* The entry's code, which lies in *file; false: a miss. */
+static bool read_code(lo_stored *x, int i, void **file, rt_blob *blob)
+{
+	rt_span is;
+	body b;
+	if (x->key[i].oom || !rt_store_get(x->store, RT_STORE_CODE, key_of(x, i), file, &is)) return false;
+	if (is.bytes > sizeof b) {
+		memcpy(&b, is.at, sizeof b);
+		*blob = (rt_blob){ (const unsigned char *)is.at + sizeof b, is.bytes - sizeof b, b.entry };
+		if (b.entry < blob->bytes && b.bits == (uint32_t)rt_vector_bits() && !(b.features & ~rt_features((int)b.bits))) return true;
+	}
+	rt_store_miss(x->store, RT_STORE_CODE, key_of(x, i), RT_MISS_CONTENT);
+	return false;
+}
+
+void lo_stored_load(lo_stored *x, rt_entry *fn, rt_shared **code)
+{
+	const size_t n = (size_t)x->n;
+	void **file = rt_calloc(n * sizeof *file);
+	rt_blob *blob = rt_calloc(n * sizeof *blob);
+	rt_entry *at = rt_calloc(n * sizeof *at);
+	int *of = rt_calloc(n * sizeof *of), found = 0;
+	rt_err ignored = { 0 };
+	for (int i = 0; file && blob && at && of && i < x->n; i++) {
+		fn[i] = NULL;
+		if (read_code(x, i, &file[i], &blob[found])) of[found++] = i;
+	}
+	*code = found ? rt_code_map(found, blob, at, &ignored) : NULL;
+	if (!*code) found = 0; /* compiling will say why there is no memory */
+	for (int i = 0; i < found; i++) fn[of[i]] = at[i];
+	for (int i = 0; file && i < x->n; i++) rt_free(file[i]);
+	rt_free(file);
+	rt_free(blob);
+	rt_free(at);
+	rt_free(of);
+}
+
+void lo_stored_keep(lo_stored *x, int i, const lo_kernel *k, const rt_blob *blob)
+{
+	const int bits = rt_vector_bits();
+	const body b = { .bits = (uint32_t)bits, .features = rt_features(bits) & rt_features_for(lo_uses(k)), .entry = blob->entry };
+	if (!blob->bytes || x->key[i].oom || !rt_store_writes(x->store)) return;
+	unsigned char *all = rt_alloc(sizeof b + blob->bytes);
+	if (!all) return;
+	memcpy(all, &b, sizeof b);
+	memcpy(all + sizeof b, blob->code, blob->bytes);
+	rt_store_put(x->store, RT_STORE_CODE, key_of(x, i), (rt_span){ all, sizeof b + blob->bytes });
+	rt_free(all);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* blob: the loader of machine code. Memory is anonymous, never a mapped file: a file may be truncated, or its folder mounted noexec. */
+#include "runtime/blob.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef struct mapping {
+	rt_shared code;
+	unsigned char *at;
+} mapping;
+
+static void destroy(rt_shared *code)
+{
+	mapping *m = (mapping *)code;
+	munmap(m->at, m->code.bytes);
+	rt_free(m);
+}
+
+static size_t padded(size_t bytes) { return (bytes + RT_BLOB_ALIGN - 1) / RT_BLOB_ALIGN * RT_BLOB_ALIGN; }
+
+static void copy_all(unsigned char *at, int n, rt_blob *blob, rt_entry *fn)
+{
+	for (int i = 0; i < n; i++) {
+		memcpy(at, blob[i].code, blob[i].bytes);
+		blob[i].code = at;
+		const unsigned char *entry = at + blob[i].entry;
+		memcpy(&fn[i], &entry, sizeof fn[i]);
+		at += padded(blob[i].bytes);
+	}
+}
+
+rt_shared *rt_code_map(int n, rt_blob *blob, rt_entry *fn, rt_err *err)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = 0;
+	for (int i = 0; i < n; i++) bytes += padded(blob[i].bytes);
+	bytes = (bytes + page - 1) / page * page;
+	mapping *m = rt_alloc(sizeof *m);
+	unsigned char *at = m && bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+	if (at == MAP_FAILED) {
+		rt_free(m);
+		rt_fail(err, TJ_ERR_NOMEM, "link", "out of memory");
+		return NULL;
+	}
+	*m = (mapping){ .code = { .refs = 1, .bytes = bytes, .destroy = destroy }, .at = at };
+	copy_all(at, n, blob, fn);
+	if (!mprotect(at, bytes, PROT_READ | PROT_EXEC)) return &m->code;
+	rt_fail(err, TJ_ERR_COMPILE, "link", "the system does not allow new code in memory: %s", strerror(errno));
+	destroy(&m->code);
+	return NULL;
+}

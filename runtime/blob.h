@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* blob: machine code as bytes, and how it gets into memory. A blob is code that imports nothing and may lie at any address that is a
+ * multiple of RT_BLOB_ALIGN; its constants lie behind it. */
+#ifndef TJ_RUNTIME_BLOB_H
+#define TJ_RUNTIME_BLOB_H
+
+#include "runtime/exec.h"
+
+enum { RT_BLOB_ALIGN = 64 };
+typedef struct rt_blob {
+	const unsigned char *code;
+	size_t bytes;        /* 0: there is none */
+	uint32_t entry;      /* offset of the function */
+} rt_blob;
+/* Copies n blobs into new memory and makes it executable, no longer writable. Sets code of each blob to its copy, and fn. The memory is
+ * freed with the last reference. NULL: err is set. */
+rt_shared *rt_code_map(int n, rt_blob *blob, rt_entry *fn, rt_err *err);
+
+#endif

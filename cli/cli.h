@@ -37,7 +37,7 @@ typedef struct cli_command {
 	const cli_option *option;
 	int (*run)(cli_words *w); /* an exit code */
 } cli_command;
-extern const cli_command cli_help, cli_info, cli_show;
+extern const cli_command cli_cache, cli_help, cli_info, cli_show;
 const cli_command *cli_command_at(int i); /* NULL behind the last one */
 const cli_command *cli_find(const char *name);
 const char *cli_command_name(const void *unused, int i);
@@ -46,6 +46,7 @@ const char *cli_command_name(const void *unused, int i);
 typedef enum cli_style { CLI_PLAIN, CLI_TITLE, CLI_NAME, CLI_TYPE, CLI_DIM, CLI_BAD } cli_style;
 /* The escape sequence of a style for stdout; "" unless it is a terminal and NO_COLOR is not set. */
 const char *cli_style_of(cli_style s);
+void cli_row(const char *name, const char *text); /* "  name    text" */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* "tj: ...", to stderr */
 /* "tj: ...", in one line of a terminal, which the next one replaces; nothing where stderr is none. NULL: long work is over. */
 void cli_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -53,6 +54,10 @@ json_t *cli_string(const char *s); /* bytes that are not UTF-8 become '?'; NULL:
 int cli_put_json(json_t *j);       /* prints it, and takes its reference */
 /* The exit code of the program: CLI_FAILED, with a message, when stdout did not take all that was printed. */
 int cli_finish(int status);
+
+/* ---- cache.c, for tj info ---- */
+json_t *cli_cache_data(tj_ctx *c);
+void cli_print_cache(const json_t *d);
 
 /* ---- text.c ---- */
 char *cli_read(const char *path); /* all of a file, "-": stdin; NULL: the user was told why not. The caller frees it */

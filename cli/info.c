@@ -11,11 +11,6 @@ typedef struct section {
 	void (*print)(const json_t *data);
 } section;
 
-static void row(const char *name, const char *text)
-{
-	printf("  %s%-26s%s %s\n", cli_style_of(CLI_NAME), name, cli_style_of(CLI_PLAIN), text);
-}
-
 static void dim_row(const char *name, const char *mark, const char *text)
 {
 	printf("  %s%-26s %s%s%s%s\n", cli_style_of(CLI_DIM), name, mark, *mark && *text ? ": " : "", text, cli_style_of(CLI_PLAIN));
@@ -38,8 +33,8 @@ static json_t *version_data(tj_ctx *c)
 
 static void print_version(const json_t *d)
 {
-	row("library", text_of(d, "library"));
-	if (strcmp(text_of(d, "library"), text_of(d, "header"))) row("built for", text_of(d, "header"));
+	cli_row("library", text_of(d, "library"));
+	if (strcmp(text_of(d, "library"), text_of(d, "header"))) cli_row("built for", text_of(d, "header"));
 }
 
 /* ---- CPU ---- */
@@ -66,18 +61,18 @@ static void print_cpu(const json_t *d)
 	const double quota = json_number_value(json_object_get(d, "quota"));
 	snprintf(s, sizeof s, "%s (family %lld, model %lld, stepping %lld)", *text_of(d, "name") ? text_of(d, "name") : "no name",
 	         int_of(d, "family"), int_of(d, "model"), int_of(d, "stepping"));
-	row("name", s);
+	cli_row("name", s);
 	snprintf(s, sizeof s, "%s; kernels have vectors of %lld bits", text_of(d, "capability"), int_of(d, "vector_bits"));
-	row("capability", strcmp(text_of(d, "capability"), "DEFAULT") ? s : "DEFAULT: no AVX2, so the slow evaluator computes everything");
+	cli_row("capability", strcmp(text_of(d, "capability"), "DEFAULT") ? s : "DEFAULT: no AVX2, so the slow evaluator computes everything");
 	snprintf(s, sizeof s, "%lld online, %lld allowed", int_of(d, "cpus"), int_of(d, "allowed"));
-	row("CPUs", s);
+	cli_row("CPUs", s);
 	if (quota > 0) snprintf(s, sizeof s, "%g CPUs", quota);
-	row("quota of the container", quota > 0 ? s : "none");
+	cli_row("quota of the container", quota > 0 ? s : "none");
 	snprintf(s, sizeof s, "%lld", int_of(d, "threads"));
-	row("threads of the team", s);
+	cli_row("threads of the team", s);
 	for (size_t i = 0; i < 3; i++) put_size(size[i], sizeof size[i], json_integer_value(json_array_get(json_object_get(d, "cache"), i)));
 	snprintf(s, sizeof s, "L1 %s, L2 %s, L3 %s", size[0], size[1], size[2]);
-	row("caches of data", s);
+	cli_row("caches of data", s);
 }
 
 /* ---- libraries, back ends, devices ---- */
@@ -98,7 +93,7 @@ static void print_libraries(const json_t *d)
 	size_t i;
 	json_t *l;
 	json_array_foreach(d, i, l) {
-		if (json_is_string(json_object_get(l, "version"))) row(text_of(l, "name"), text_of(l, "version"));
+		if (json_is_string(json_object_get(l, "version"))) cli_row(text_of(l, "name"), text_of(l, "version"));
 		else dim_row(text_of(l, "name"), "missing", text_of(l, "why"));
 	}
 }
@@ -121,7 +116,7 @@ static void print_reasoned(const json_t *d)
 	size_t i;
 	json_t *x;
 	json_array_foreach(d, i, x) {
-		if (json_is_true(json_object_get(x, "there"))) row(text_of(x, "name"), "there");
+		if (json_is_true(json_object_get(x, "there"))) cli_row(text_of(x, "name"), "there");
 		else dim_row(text_of(x, "name"), "missing", text_of(x, "why"));
 	}
 }
@@ -161,7 +156,7 @@ static void print_settings(const json_t *d)
 	json_object_foreach((json_t *)(uintptr_t)d, key, v) {
 		char n[32];
 		snprintf(n, sizeof n, "%lld", (long long)json_integer_value(v));
-		row(key, json_is_string(v) ? json_string_value(v) : json_is_integer(v) ? n : json_is_true(v) ? "true" : "false");
+		cli_row(key, json_is_string(v) ? json_string_value(v) : json_is_integer(v) ? n : json_is_true(v) ? "true" : "false");
 	}
 }
 
@@ -199,7 +194,7 @@ static void print_environment(const json_t *d)
 {
 	for (int i = 0; i < VARIABLES; i++) {
 		const json_t *v = json_object_get(d, variables[i].name);
-		if (json_is_string(v)) row(variables[i].name, json_string_value(v));
+		if (json_is_string(v)) cli_row(variables[i].name, json_string_value(v));
 		else dim_row(variables[i].name, "not set", variables[i].doc);
 	}
 }
@@ -212,6 +207,7 @@ static const section sections[] = {
 	{ "backends", "Back ends", backends_data, print_reasoned },
 	{ "devices", "Devices", devices_data, print_reasoned },
 	{ "settings", "Settings of a new context", settings_data, print_settings },
+	{ "cache", "Disk cache of compiled kernels", cli_cache_data, cli_print_cache },
 	{ "environment", "Environment", environment_data, print_environment },
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
@@ -270,8 +266,8 @@ const cli_command cli_info = {
 	.name = "info",
 	.words = "[SECTION...]",
 	.line = "says what tjit finds on this machine, and its settings",
-	.help = "Sections: version, cpu, libraries, backends, devices, settings, environment; all of them without a SECTION. A library that is\n"
-		"missing has its reason. The capability of the CPU is named as by torch.backends.cpu.get_cpu_capability().",
+	.help = "Sections: version, cpu, libraries, backends, devices, settings, cache, environment; all of them without a SECTION. A library\n"
+		"that is missing has its reason. The capability of the CPU is named as by torch.backends.cpu.get_cpu_capability().",
 	.option = (const cli_option[]){ { 0, "json", NULL, "print JSON" }, { 0 } },
 	.run = run,
 };

@@ -26,6 +26,11 @@ const char *cli_style_of(cli_style s)
 	return known ? escape[s] : "";
 }
 
+void cli_row(const char *name, const char *text)
+{
+	printf("  %s%-26s%s %s\n", cli_style_of(CLI_NAME), name, cli_style_of(CLI_PLAIN), text);
+}
+
 /* ---- messages ---- */
 static bool in_progress; /* a line of progress is on the terminal */
 

@@ -37,7 +37,7 @@ gives 2
 says out 'tj help COMMAND'
 gives 0 help
 silent err 'tj help'
-for c in info show help; do
+for c in info show cache help; do
 	says out "  $c "
 	"$tj" help $c >"$tmp/help" && "$tj" $c --help >"$tmp/out" 2>"$tmp/err"
 	[ $c = help ] || cmp -s "$tmp/help" "$tmp/out"
@@ -155,6 +155,49 @@ says err 'it is no text'
 mkdir "$tmp/empty"
 gives 1 show "$tmp/empty"
 says err 'TJ_DUMP=folder makes them'
+
+# ---- cache ----
+gives 0 cache -f "$tmp/cache"
+says out 'entries                    0, 0 bytes of at most '
+(cd "$tmp" && TJ_BACKEND=llvm TJ_CACHE="$tmp/cache" ./f >/dev/null 2>"$tmp/err")
+n=$(find "$tmp/cache" -name '*.code' | wc -l)
+[ "$n" -gt 1 ]
+verdict $? "$n kernels were kept"
+gives 0 cache --folder="$tmp/cache"
+says out "entries                    $n, "
+gives 0 info cache
+gives 0 cache list -f "$tmp/cache"
+says out ' x86-64-v'
+plain 'tj cache list'
+gives 0 cache check -f "$tmp/cache"
+says out "$n whole, 0 of other builds, 0 damaged"
+gives 0 cache list --json -f "$tmp/cache"
+parses "$tmp/out"
+verdict $? 'tj cache list --json does not parse'
+if command -v jq >/dev/null; then
+	jq -e --argjson n "$n" '.entries == $n and (.list | length) == $n and ([.list[] | .kind == "code" and .miss == null] | all)
+		and (.list[0].about | contains("kernel")) and ([.list[].bytes] | add) == .bytes' "$tmp/out" >/dev/null
+	verdict $? 'tj cache list --json has other values'
+else
+	skip 'the values of tj cache list --json: jq is missing'
+fi
+one=$(find "$tmp/cache" -name '*.code' | head -1)
+head -c 100 "$one" >"$tmp/part" && cat "$tmp/part" >"$one"
+gives 1 cache check -f "$tmp/cache"
+says out "$((n - 1)) whole, 0 of other builds, 1 damaged"
+says out 'the file is'
+gives 0 cache clear -f "$tmp/cache"
+says out "removed $n entries"
+[ "$(find "$tmp/cache" -name '*.code' | wc -l)" -eq 0 ]
+verdict $? 'tj cache clear leaves entries'
+gives 0 cache -f off
+says out 'none: the cache is off'
+gives 1 cache clear -f off
+says err 'the disk cache is off'
+gives 2 cache lsit
+says err 'there is no action lsit; did you mean list?'
+gives 2 cache -f
+says err 'folder needs a FOLDER behind it'
 
 # ---- stdout ----
 "$tj" info cpu 2>"$tmp/err" | head -1 >"$tmp/out" && [ ! -s "$tmp/err" ]

@@ -70,24 +70,14 @@ json_t *cli_cache_data(tj_ctx *c)
 }
 
 /* ---- text ---- */
-static void put_bytes(char to[32], long long bytes)
-{
-	static const char unit[] = "KMGT";
-	double b = (double)bytes / 1024;
-	int u = 0;
-	for (; b >= 1024 && u < 3; u++) b /= 1024;
-	if (bytes < 1024) snprintf(to, 32, "%lld bytes", bytes);
-	else snprintf(to, 32, "%.*f %ciB", b < 10 && b != (double)(int)b, b, unit[u]);
-}
-
 static long long int_of(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
 static const char *text_of(const json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
 
 void cli_print_cache(const json_t *d)
 {
 	char all[32], most[32], what[120];
-	put_bytes(all, int_of(d, "bytes"));
-	put_bytes(most, int_of(d, "most_bytes"));
+	cli_put_bytes(all, int_of(d, "bytes"));
+	cli_put_bytes(most, int_of(d, "most_bytes"));
 	cli_row("folder", text_of(d, "folder") ? text_of(d, "folder") : "none: the cache is off");
 	if (text_of(d, "why")) cli_row(text_of(d, "folder") ? "nothing is written" : "why", text_of(d, "why"));
 	if (!text_of(d, "folder")) return;
@@ -109,7 +99,7 @@ static void print_entry(const json_t *e, const char *folder)
 	char bytes[32], age[24];
 	const char *path = text_of(e, "path"), *about = text_of(e, "about");
 	const size_t n = folder ? strlen(folder) : 0;
-	put_bytes(bytes, int_of(e, "bytes"));
+	cli_put_bytes(bytes, int_of(e, "bytes"));
 	put_age(age, int_of(e, "used"));
 	if (n && !strncmp(path, folder, n) && path[n] == '/') path += n + 1;
 	printf("  %s%s%s %10s %6s  ", cli_style_of(CLI_NAME), path, cli_style_of(CLI_PLAIN), bytes, age);
@@ -159,7 +149,7 @@ static int clear(tj_ctx *c, bool json)
 		return CLI_FAILED;
 	}
 	if (json) return cli_put_json(json_pack("{s:I, s:I}", "removed", (json_int_t)files, "bytes", (json_int_t)bytes));
-	put_bytes(size, (long long)bytes);
+	cli_put_bytes(size, (long long)bytes);
 	printf("removed %llu entries, %s\n", (unsigned long long)files, size);
 	return CLI_OK;
 }

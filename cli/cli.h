@@ -47,6 +47,7 @@ typedef enum cli_style { CLI_PLAIN, CLI_TITLE, CLI_NAME, CLI_TYPE, CLI_DIM, CLI_
 /* The escape sequence of a style for stdout; "" unless it is a terminal and NO_COLOR is not set. */
 const char *cli_style_of(cli_style s);
 void cli_row(const char *name, const char *text); /* "  name    text" */
+void cli_put_bytes(char to[32], long long bytes);  /* "412 KiB" */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* "tj: ...", to stderr */
 /* "tj: ...", in one line of a terminal, which the next one replaces; nothing where stderr is none. NULL: long work is over. */
 void cli_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -48,13 +48,6 @@ static json_t *cpu_data(tj_ctx *c)
 	                 "cache", (json_int_t)m->cache[0], (json_int_t)m->cache[1], (json_int_t)m->cache[2]);
 }
 
-static void put_size(char *to, size_t room, long long bytes)
-{
-	if (!bytes) snprintf(to, room, "?");
-	else if (bytes % (1 << 20)) snprintf(to, room, "%.10g KiB", (double)bytes / 1024);
-	else snprintf(to, room, "%lld MiB", bytes >> 20);
-}
-
 static void print_cpu(const json_t *d)
 {
 	char s[200], size[3][32];
@@ -70,8 +63,8 @@ static void print_cpu(const json_t *d)
 	cli_row("quota of the container", quota > 0 ? s : "none");
 	snprintf(s, sizeof s, "%lld", int_of(d, "threads"));
 	cli_row("threads of the team", s);
-	for (size_t i = 0; i < 3; i++) put_size(size[i], sizeof size[i], json_integer_value(json_array_get(json_object_get(d, "cache"), i)));
-	snprintf(s, sizeof s, "L1 %s, L2 %s, L3 %s", size[0], size[1], size[2]);
+	for (size_t i = 0; i < 3; i++) cli_put_bytes(size[i], json_integer_value(json_array_get(json_object_get(d, "cache"), i)));
+	snprintf(s, sizeof s, "L1 %s, L2 %s, L3 %s", size[0], size[1], size[2]); /* 0: not known */
 	cli_row("caches of data", s);
 }
 
@@ -116,7 +109,11 @@ static void print_reasoned(const json_t *d)
 	size_t i;
 	json_t *x;
 	json_array_foreach(d, i, x) {
-		if (json_is_true(json_object_get(x, "there"))) cli_row(text_of(x, "name"), "there");
+		char free[32], total[32], memory[100] = "there";
+		cli_put_bytes(free, int_of(x, "free"));
+		cli_put_bytes(total, int_of(x, "total"));
+		if (int_of(x, "total")) snprintf(memory, sizeof memory, "there; %s of %s are free", free, total);
+		if (json_is_true(json_object_get(x, "there"))) cli_row(text_of(x, "name"), memory);
 		else dim_row(text_of(x, "name"), "missing", text_of(x, "why"));
 	}
 }
@@ -125,9 +122,17 @@ static json_t *backends_data(tj_ctx *c) { return (void)c, reasoned(tj_backends()
 
 static json_t *devices_data(tj_ctx *c)
 {
-	(void)c;
+	size_t i;
+	json_t *x;
 	cli_progress("looking for GPUs");
 	json_t *d = reasoned(tj_devices());
+	json_array_foreach(d, i, x) {
+		tj_memory m = { .size = sizeof m };
+		const tj_device device = tj_find_device(text_of(x, "name"));
+		if (device <= TJ_CPU || tj_memory_stats(c, device, &m) != TJ_OK) continue;
+		json_object_set_new(x, "free", json_integer((json_int_t)m.free));
+		json_object_set_new(x, "total", json_integer((json_int_t)m.total));
+	}
 	cli_progress(NULL);
 	return d;
 }

@@ -31,6 +31,16 @@ void cli_row(const char *name, const char *text)
 	printf("  %s%-26s%s %s\n", cli_style_of(CLI_NAME), name, cli_style_of(CLI_PLAIN), text);
 }
 
+void cli_put_bytes(char to[32], long long bytes)
+{
+	static const char unit[] = "KMGT";
+	double b = (double)bytes / 1024;
+	int u = 0;
+	for (; b >= 1024 && u < 3; u++) b /= 1024;
+	if (bytes < 1024) snprintf(to, 32, "%lld bytes", bytes);
+	else snprintf(to, 32, "%.*f %ciB", b < 10 && b != (double)(int)b, b, unit[u]);
+}
+
 /* ---- messages ---- */
 static bool in_progress; /* a line of progress is on the terminal */
 

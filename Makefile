@@ -27,13 +27,16 @@ CLIOBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c))
 TJ      := $(if $(shell echo '\#include <jansson.h>' | $(CC) -E - 2>&1 >/dev/null),,$(BUILD)/tj) # without jansson there is no command
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
+# Only a test and an example are C++: without a compiler they are left out, and say so.
+HAVE_CXX:= $(shell command -v $(CXX) 2>/dev/null)
+EXAMPLES+= $(if $(HAVE_CXX),$(patsubst %.cpp,$(BUILD)/%,$(wildcard examples/*.cpp)))
 
 all: lib $(TJ)  ## build the library, the plug-in and the command tj
 lib: $(BUILD)/libtj.so $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 
 $(BUILD)/libtj.so: $(OBJ) install/libtj.map
 	$(CC) -shared -Wl,-soname,libtj.so.0 -Wl,-z,nodelete -Wl,--version-script=install/libtj.map \
-		-o $@ $(OBJ) $(EXTRA) $(LDLIBS)
+		-o $@ $(OBJ) $(EXTRA) $(LDFLAGS) $(LDLIBS)
 	ln -sf libtj.so $(BUILD)/libtj.so.0
 $(BUILD)/libtj.a: $(OBJ)
 	rm -f $@; ar rcs $@ $^
@@ -45,7 +48,7 @@ LLVMALL   := $(LLVMSLIM) $(LLVMPARTS) -l:libz.so.1 -l:libzstd.so.1 -lstdc++
 LLVMLIBS  := $(if $(LLVMPARTS),$(LLVMALL),$(shell $(LLVM_CONFIG) --libs 2>/dev/null))
 # The plug-in has its own copy of the few functions of the library that it uses.
 $(BUILD)/libtj-llvm.so: $(LLVMOBJ) $(BUILD)/libtj.a install/plugin.map
-	$(CC) -shared -Wl,-z,nodelete -Wl,--version-script=install/plugin.map -o $@ $(LLVMOBJ) $(BUILD)/libtj.a $(EXTRA) \
+	$(CC) -shared -Wl,-z,nodelete -Wl,--version-script=install/plugin.map -o $@ $(LLVMOBJ) $(BUILD)/libtj.a $(EXTRA) $(LDFLAGS) \
 		$$($(LLVM_CONFIG) --ldflags) $(LLVMLIBS) $(LDLIBS)
 
 # The number of a build: entries of the disk cache and the plug-in belong to one.
@@ -76,6 +79,9 @@ $(BUILD)/test/unit/test_doc.o: CFLAGS += -I$(BUILD)/test
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -pthread -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/examples/%: examples/%.cpp include/tj.hpp $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -pthread -Wl,-rpath,'$$ORIGIN/..'
 
 # ---- installation: install/README.md ----
 PREFIX     ?= /usr/local
@@ -86,7 +92,7 @@ VERSION    := $(shell sed -n 's/^.define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
 MAJOR      := $(firstword $(subst ., ,$(VERSION)))
 PUT_INC    := $(DESTDIR)$(includedir)
 PUT_LIB    := $(DESTDIR)$(libdir)
-INSTALLED  := $(PUT_INC)/tj.h $(addprefix $(PUT_LIB)/,libtj.so libtj.so.$(MAJOR) libtj.so.$(VERSION) libtj.a \
+INSTALLED  := $(PUT_INC)/tj.h $(PUT_INC)/tj.hpp $(addprefix $(PUT_LIB)/,libtj.so libtj.so.$(MAJOR) libtj.so.$(VERSION) libtj.a \
               tjit/libtj-llvm.so pkgconfig/tjit.pc cmake/tjit/tjitConfig.cmake cmake/tjit/tjitConfigVersion.cmake)
 # Paths in the files for pkg-config and CMake are relative to them, so that the folder may move.
 up         = $(shell realpath -ms --relative-to=$(libdir)/$1 $(PREFIX))
@@ -102,7 +108,7 @@ $(BUILD)/install/libtj.a: $(OBJ) install/libtj.map
 	rm -f $@; ar rcs $@ $(@D)/libtj.o; rm $(@D)/libtj.o
 install: lib $(BUILD)/install/libtj.a  ## install below PREFIX (/usr/local), or DESTDIR and PREFIX
 	$(INSTALL) -d $(PUT_INC) $(addprefix $(PUT_LIB)/,tjit pkgconfig cmake/tjit)
-	$(INSTALL) -m 644 include/tj.h $(PUT_INC)
+	$(INSTALL) -m 644 include/tj.h include/tj.hpp $(PUT_INC)
 	$(INSTALL) -m 755 $(BUILD)/libtj.so $(PUT_LIB)/libtj.so.$(VERSION)
 	ln -sf libtj.so.$(VERSION) $(PUT_LIB)/libtj.so.$(MAJOR)
 	ln -sf libtj.so.$(MAJOR) $(PUT_LIB)/libtj.so
@@ -133,10 +139,14 @@ INSTALLED  += $(if $(TJ),$(DESTDIR)$(bindir)/tj)
 $(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -Wall -Wextra -I. -o $@ ir/opdoc.c
-gen: $(BUILD)/gen  ## write the op section of tj.h and docs/OPS.md
+# include/hpp.awk writes the functions of tj.hpp, from tj.h.
+HPP      = awk -f include/hpp.awk include/tj.h include/tj.hpp
+gen: $(BUILD)/gen  ## write the op section of tj.h, docs/OPS.md and the functions of tj.hpp
 	$(BUILD)/gen include/tj.h docs/OPS.md
-gen-check: $(BUILD)/gen  ## fail when they differ from ir/ops.def
+	$(HPP) >$(BUILD)/tj.hpp && { cmp -s $(BUILD)/tj.hpp include/tj.hpp || cp $(BUILD)/tj.hpp include/tj.hpp; }
+gen-check: $(BUILD)/gen  ## fail when they differ from ir/ops.def and tj.h
 	$(BUILD)/gen -c include/tj.h docs/OPS.md
+	$(HPP) | cmp - include/tj.hpp
 .PHONY: gen gen-check
 
 # ---- goldens: files with IR text and the expected result of passes ----
@@ -286,8 +296,8 @@ $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	$(CC) -std=c11 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/test/use_cxx: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
-	$(CXX) -x c++ -std=c++17 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj \
-		-Wl,-rpath,'$$ORIGIN/..'
+	$(if $(HAVE_CXX),$(USECXX),@echo '$(CXX) is not installed: $@ is not built')
+USECXX   = $(CXX) -x c++ -std=c++17 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/test/exported: test/exported.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
@@ -336,6 +346,7 @@ mutants: test-build  ## see each bug of test/mutants found: make mutants [T=rege
 
 .PHONY: deps demo test check test-all test-build san-build san-build-all san-tests examples-out
 
+include install/rules.mk
 clean:  ## remove the build folder
 	rm -rf $(BUILD)
 help:  ## this list

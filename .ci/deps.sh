@@ -5,7 +5,7 @@
 set -eu
 packages="gcc g++ libc6-dev llvm-19-dev libdnnl-dev libxxhash-dev libmpfr-dev libcmocka-dev tcc pkg-config cmake libjansson-dev"
 missing=
-for p in $packages; do
+for p in $packages scdoc mandoc; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"
 done
 [ -z "$missing" ] && exit 0

@@ -8,8 +8,13 @@ write=
 folder=$1
 shift
 [ $# -gt 0 ] || set -- $(cd test/examples && ls -- *.out | sed "s/\.out$//")
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 for name in "$@"; do
+	if [ -f "examples/$name.cpp" ] && [ ! -x "$folder/$name" ]; then
+		echo "SKIPPED $name: no C++ compiler"
+		skipped=$((skipped + 1))
+		continue
+	fi
 	want=test/examples/$name.out
 	got=$("$folder/$name" 2>&1)
 	rc=$?
@@ -24,5 +29,5 @@ for name in "$@"; do
 		printf '%s\n' "$got" | diff "$want" - | head -20
 	fi
 done
-echo "$passed passed, $failed failed, 0 skipped"
+echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

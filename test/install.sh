@@ -4,6 +4,7 @@
 # with the shared and the static library, after the folder has moved; plug-ins that must not be opened.
 #   test/install.sh build-folder
 set -u
+export TJ_CACHE=off # kernels that were kept need no plug-in
 build=$1 passed=0 failed=0 skipped=0
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -20,10 +21,16 @@ version=$(sed -n 's/^#define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
 list="$([ ! -x "$build/tj" ] || echo bin/tj)
 include/tj.h lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so lib/libtj.so.0
 lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
+list="$list include/tj.hpp"
+! command -v scdoc >/dev/null || list="$list share/man/man3/tj.h.3 share/man/man7/tjit.7"
+if [ -x "$build/tj" ]; then
+	list="$list share/bash-completion/completions/tj share/zsh/site-functions/_tj"
+	! command -v scdoc >/dev/null || list="$list share/man/man1/tj.1"
+fi
 as_installed install DESTDIR="$tmp/dest" PREFIX=/usr
 verdict $? 'make install DESTDIR='
 left "$tmp/dest/usr" >"$tmp/said"
-[ "$(cat "$tmp/said")" = "$(echo $list | tr ' ' '\n')" ]
+[ "$(cat "$tmp/said")" = "$(echo $list | tr ' ' '\n' | sort)" ]
 verdict $? 'other files are installed:'
 ! grep -rl "$tmp" "$tmp/dest/usr/lib/pkgconfig" "$tmp/dest/usr/lib/cmake" >"$tmp/said"
 verdict $? 'files name the folder of DESTDIR:'
@@ -64,6 +71,9 @@ if command -v pkg-config >/dev/null; then
 	verdict $? 'C by pkg-config'
 	c++ -x c++ test/use.c $(pc --cflags --libs) -Wl,-rpath,"$lib" -o "$tmp/cxx" >"$tmp/said" 2>&1 && compiles "$tmp/cxx"
 	verdict $? 'C++ by pkg-config'
+	c++ -std=c++17 -Wall -Wextra -Werror test/cpp/throwing.cpp $(pc --cflags --libs) -pthread -Wl,-rpath,"$lib" -o "$tmp/hpp" \
+		>"$tmp/said" 2>&1 && compiles "$tmp/hpp"
+	verdict $? 'tj.hpp by pkg-config'
 	cc -std=c11 test/use.c $(pc --cflags) -L"$lib" -l:libtj.a $(pc --static --libs | sed 's/-ltj//') -o "$tmp/moved/bin/static" \
 		>"$tmp/said" 2>&1 && compiles "$tmp/moved/bin/static"
 	verdict $? 'the static library, beside the folder lib'
@@ -76,7 +86,7 @@ if command -v pkg-config >/dev/null; then
 		compiles bash -c "exec -a '$tmp/other/static' '$tmp/moved/bin/called'"
 	verdict $? 'the name of a program says where the plug-in is'
 else
-	skip 'pkg-config is not installed' 5
+	skip 'pkg-config is not installed' 6
 fi
 
 # ---- CMake ----
@@ -88,22 +98,27 @@ configure_file(${SOURCE} use.cc COPYONLY)
 add_executable(c ${SOURCE})
 add_executable(cxx ${CMAKE_CURRENT_BINARY_DIR}/use.cc)
 add_executable(static ${SOURCE})
+add_executable(hpp ${HPP})
 target_link_libraries(c tjit::tjit)
 target_link_libraries(cxx tjit::shared)
 target_link_libraries(static tjit::static)
+set_target_properties(hpp PROPERTIES CXX_STANDARD 17)
+find_package(Threads REQUIRED)
+target_link_libraries(hpp tjit::tjit Threads::Threads)
 END
 if command -v cmake >/dev/null; then
-	cmake -S "$tmp" -B "$tmp/cmake" -DSOURCE="$PWD/test/use.c" -DCMAKE_PREFIX_PATH="$tmp/moved" >"$tmp/said" 2>&1 &&
+	cmake -S "$tmp" -B "$tmp/cmake" -DSOURCE="$PWD/test/use.c" -DHPP="$PWD/test/cpp/throwing.cpp" \
+		-DCMAKE_PREFIX_PATH="$tmp/moved" >"$tmp/said" 2>&1 &&
 		cmake --build "$tmp/cmake" >"$tmp/said" 2>&1
 	verdict $? 'CMake'
-	for p in c cxx static; do
+	for p in c cxx hpp static; do
 		compiles env LD_LIBRARY_PATH="$([ $p != static ] || echo "$lib/tjit")" "$tmp/cmake/$p"
 		verdict $? "$p by CMake"
 	done
 	! ldd "$tmp/cmake/static" | grep libtj >"$tmp/said"
 	verdict $? 'tjit::static links the shared library:'
 else
-	skip 'CMake is not installed' 5
+	skip 'CMake is not installed' 6
 fi
 
 # ---- a plug-in of another version, and none ----

@@ -102,6 +102,9 @@ there() { # names in the list "Not there" of docs/OPS.md that tj.h has, but thos
 		grep -q "^#define tj_$name(" include/tj.h && echo "tj_$name() is there"
 	done
 }
+rule 'tj.hpp follows tj.h (make gen)' "$(awk -f include/hpp.awk include/tj.h include/tj.hpp | cmp - include/tj.hpp 2>&1)"
+rule 'examples in C++ use only <tj.hpp>' "$(grep -nE '#include "|tj\.h>' examples/*.cpp 2>/dev/null)"
+rule 'C++ ends its lines without blanks' "$(grep -nE '[	 ]+$' include/* examples/*.cpp test/cpp/* | head -5)"
 rule 'docs/OPS.md names no function as missing that is there' "$(there)"
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed -eq 0 ]

@@ -87,7 +87,8 @@ says out capability
 ! grep -q Libraries "$tmp/out"
 verdict $? 'tj info cpu prints more'
 if [ -e "$build/test/fake/libcuda.so.1" ]; then
-	LD_LIBRARY_PATH=$build/test/fake "$tj" info devices >"$tmp/out" 2>"$tmp/err" && grep -q 'cuda:0  *there; .* GiB of .* GiB are free' "$tmp/out"
+	LD_LIBRARY_PATH=$build/test/fake "$tj" info devices >"$tmp/out" 2>"$tmp/err" &&
+		grep -q 'cuda:0  *there; .* GiB of .* GiB are free' "$tmp/out"
 	verdict $? 'tj info devices with a GPU'
 else
 	skip 'a GPU: the CUDA that computes on the CPU is not built'

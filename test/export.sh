@@ -32,7 +32,8 @@ done
 cp "$build/libtj.so" "$root/lib/libtj.so.0"
 if chroot "$root" /exported nothing 2>/dev/null; [ $? = 2 ]; then
 	for cpu in 128 256 512; do
-		TJ_CPU=$cpu LD_LIBRARY_PATH=/lib chroot "$root" /exported run /files >"$tmp/said" 2>&1 && [ "$(bits "$tmp/said")" = "$(bits "$tmp/traced")" ]
+		TJ_CPU=$cpu LD_LIBRARY_PATH=/lib chroot "$root" /exported run /files >"$tmp/said" 2>&1 &&
+			[ "$(bits "$tmp/said")" = "$(bits "$tmp/traced")" ]
 		case $cpu in
 		128) [ $? -ne 0 ] && grep -q 'has no code for this CPU, 128 bits; it has code for: 256 bits, 512 bits' "$tmp/said" ;;
 		esac

@@ -67,7 +67,13 @@ typedef struct model {
 } model;
 
 static const model models[] = {
-	{ "gpt", "x: f32[64], k: f32[2,T,64], v: f32[2,T,64]; T in 1..48", gpt, 3, 3, { 1, 2, 17, CONTEXT }, { { WIDTH }, { LAYERS, -1, WIDTH }, { LAYERS, -1, WIDTH } } },
+	{ "gpt",
+	  "x: f32[64], k: f32[2,T,64], v: f32[2,T,64]; T in 1..48",
+	  gpt,
+	  3,
+	  3,
+	  { 1, 2, 17, CONTEXT },
+	  { { WIDTH }, { LAYERS, -1, WIDTH }, { LAYERS, -1, WIDTH } } },
 	{ "digits", "x: f32[B,1,28,28]; B in 1..16", digits, 1, 1, { 1, 3, 16 }, { { -1, 1, 28, 28 } } },
 	{ "options", "s: f32[N], k: f32[N], v: f32[N]; N in 1..1000", options, 3, 1, { 1, 10, 1000 }, { { -1 }, { -1 }, { -1 } } },
 };
@@ -89,7 +95,9 @@ static void make_weights(tj_ctx *c)
 {
 	for (int l = 0; l < LAYERS; l++)
 		for (int i = 0; i < 6; i++)
-			weight[8 * l + i] = i == 4 ? param(c, TJ_SHAPE(WIDTH, 4 * WIDTH)) : i == 5 ? param(c, TJ_SHAPE(4 * WIDTH, WIDTH)) : param(c, TJ_SHAPE(WIDTH, WIDTH));
+			weight[8 * l + i] = i == 4   ? param(c, TJ_SHAPE(WIDTH, 4 * WIDTH))
+			                    : i == 5 ? param(c, TJ_SHAPE(4 * WIDTH, WIDTH))
+			                             : param(c, TJ_SHAPE(WIDTH, WIDTH));
 	weight[8 * LAYERS] = param(c, TJ_SHAPE(WIDTH, 100));
 	weight[8 * LAYERS + 1] = param(c, TJ_SHAPE(8, 1, 5, 5));
 	weight[8 * LAYERS + 2] = param(c, TJ_SHAPE(16, 8, 5, 5));
@@ -181,7 +189,9 @@ int main(int argc, char **argv)
 		char path[600];
 		snprintf(path, sizeof path, "%s/%s.tjx", argv[2], m->name);
 		tj_fn *f = !strcmp(argv[1], "run") ? tj_import(c, path, NULL)
-		                                   : tj_compile(c, m->body, NULL, TJ_OPTS(tj_compile_opts, .name = m->name, .nin = m->nin, .nout = m->nout, .shapes = m->shapes));
+		                                   : tj_compile(c, m->body, NULL,
+		                                                TJ_OPTS(tj_compile_opts, .name = m->name, .nin = m->nin, .nout = m->nout,
+		                                                        .shapes = m->shapes));
 		if (!strcmp(argv[1], "time")) {
 			measure(c, m, f, tj_import(c, path, NULL));
 			continue;

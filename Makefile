@@ -23,13 +23,15 @@ FUZZ    := fuzz fuzz_api fuzz_calls fuzz_counts fuzz_layers fuzz_loops fuzz_read
 TESTOBJ := $(TESTS:=.o) \
            $(patsubst %,$(BUILD)/test/%.o,matrix $(FUZZ) gen ulp ulp_more stress mock mock_code cuda_static products products_graph)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
+CLIOBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c))
+TJ      := $(if $(shell echo '\#include <jansson.h>' | $(CC) -E - 2>&1 >/dev/null),,$(BUILD)/tj) # without jansson there is no command
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
 # Only a test and an example are C++: without a compiler they are left out, and say so.
 HAVE_CXX:= $(shell command -v $(CXX) 2>/dev/null)
 EXAMPLES+= $(if $(HAVE_CXX),$(patsubst %.cpp,$(BUILD)/%,$(wildcard examples/*.cpp)))
 
-all: lib  ## build the library and the plug-in
+all: lib $(TJ)  ## build the library, the plug-in and the command tj
 lib: $(BUILD)/libtj.so $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 
 $(BUILD)/libtj.so: $(OBJ) install/libtj.map
@@ -68,6 +70,7 @@ $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/l
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
 $(BUILD)/test/unit/test_grad $(BUILD)/test/unit/test_states $(BUILD)/test/unit/test_turns $(BUILD)/test/unit/test_vmap: $(BUILD)/test/gen.o
 $(BUILD)/test/unit/test_training: $(BUILD)/bench/models.o
+$(BUILD)/test/unit/test_npy: $(BUILD)/cli/npy.o
 $(BUILD)/test/doc.inc: test/doc.awk include/tj.h
 	@mkdir -p $(@D)
 	awk -f $^ >$@
@@ -118,6 +121,19 @@ uninstall:  ## remove what `make install` with the same PREFIX and DESTDIR insta
 	rm -f $(INSTALLED)
 	rmdir $(addprefix $(PUT_LIB)/,tjit cmake/tjit) 2>/dev/null || :
 .PHONY: install uninstall
+
+# ---- the command tj: cli/README.md ----
+bindir     ?= $(PREFIX)/bin
+# what is linked, and where it finds the library from its own folder
+LINKTJ     = $(CC) $(OPT) $(EXTRA) -o $1 $(CLIOBJ) -L$(BUILD) -ltj -ljansson -Wl,-rpath,'$$ORIGIN/$2'
+$(BUILD)/tj: $(CLIOBJ) $(BUILD)/libtj.so | $(BUILD)/libtj-llvm.so
+	$(call LINKTJ,$@)
+install-tj: $(TJ)
+	$(INSTALL) -d $(DESTDIR)$(bindir)
+	$(call LINKTJ,$(DESTDIR)$(bindir)/tj,$(shell realpath -ms --relative-to=$(bindir) $(libdir)))
+install: $(if $(TJ),install-tj)
+INSTALLED  += $(if $(TJ),$(DESTDIR)$(bindir)/tj)
+.PHONY: install-tj
 
 # ---- generated text: the op section of tj.h and docs/OPS.md, from ir/ops.def ----
 $(BUILD)/gen: ir/opdoc.c ir/ops.def ir/classes.def
@@ -273,8 +289,8 @@ test-all: deps  ## run all tests, with code as users get it (half an hour); star
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build-all
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -r a
 
-test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/warm \
-	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(FAKE) $(BUILD)/test/cuda_static
+test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/warm $(BUILD)/test/exported \
+	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(TJ) $(FAKE) $(BUILD)/test/cuda_static
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
@@ -282,6 +298,9 @@ $(BUILD)/test/use_cxx: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
 	$(if $(HAVE_CXX),$(USECXX),@echo '$(CXX) is not installed: $@ is not built')
 USECXX   = $(CXX) -x c++ -std=c++17 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/test/exported: test/exported.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O1 $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
 # It has the library in itself, so that a copy of it may run with more rights than its user.
 $(BUILD)/test/warm: test/warm.c $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
@@ -334,4 +353,4 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ -/' | sort
 .PHONY: all lib clean help
 .SECONDARY: $(TESTOBJ)
--include $(OBJ:.o=.d) $(LLVMOBJ:.o=.d) $(TESTOBJ:.o=.d) $(BENCHOBJ:.o=.d)
+-include $(CLIOBJ:.o=.d) $(OBJ:.o=.d) $(LLVMOBJ:.o=.d) $(TESTOBJ:.o=.d) $(BENCHOBJ:.o=.d)

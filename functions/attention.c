@@ -203,12 +203,21 @@ static int64_t heads_of(tj_tensor *q)
 	return n;
 }
 
+/* NULL: the method can be used. */
+static const char *lacks(tj_attention method, tj_tensor *q)
+{
+	if (method == TJ_ATTENTION_LIBRARY) return "no library computes attention";
+	return method == TJ_ATTENTION_FUSED && tj_dim(q, -2) < 2 ? "q has fewer than two rows, so there are no blocks of them" : NULL;
+}
+
 static tj_attention method_of(const char *site, tj_tensor *q, tj_tensor *k, const char **why)
 {
 	tj_settings s = { .size = sizeof s };
 	const int64_t rows = tj_dim(q, -2), head = rows * row_bytes(q, k);
-	if (tj_get_settings(tj_ctx_current(), &s) == TJ_OK && (s.attention == TJ_ATTENTION_MATH || s.attention == TJ_ATTENTION_FUSED))
-		return *why = "the settings ask for it", s.attention;
+	const bool got = tj_get_settings(tj_ctx_current(), &s) == TJ_OK,
+		   asked = got && (s.attention == TJ_ATTENTION_MATH || s.attention == TJ_ATTENTION_FUSED);
+	if (asked && (*why = lacks(s.attention, q))) return TJ_ATTENTION_MATH;
+	if (asked) return *why = "the settings ask for it", s.attention;
 	const bool large = rows > 1 && (head > HEAD_BYTES || heads_of(q) * head > 2 * BLOCK_BYTES);
 	if (s.attention == TJ_ATTENTION_LIBRARY)
 		*why = large ? "no library computes attention; the scores are large"
@@ -236,6 +245,20 @@ tj_attention tj_attention_method_at(const char *site, tj_tensor *q, tj_tensor *k
 	tj_tensor *in[] = { q, k, k, TJ_END };
 	if (misfit(site, name, in, &(tj_attention_opts){ .size = sizeof(tj_attention_opts) })) return TJ_ATTENTION_AUTO;
 	return method_of(site, q, k, why ? why : &unread);
+}
+
+bool tj_attention_available_at(const char *site, tj_attention method, tj_tensor *q, tj_tensor *k, const char **why)
+{
+	static const char name[] = "attention_available";
+	const char *unread;
+	tj_tensor *in[] = { q, k, k, TJ_END };
+	if (!why) why = &unread;
+	*why = "an error: tj_check() says which";
+	if ((unsigned)method > TJ_ATTENTION_LIBRARY)
+		tj_fail_at(site, TJ_ERR_ARG, name, "TJ_ATTENTION_AUTO, TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED or TJ_ATTENTION_LIBRARY",
+		           "method is %d", (int)method);
+	else if (!misfit(site, name, in, &(tj_attention_opts){ .size = sizeof(tj_attention_opts) })) *why = lacks(method, q);
+	return !*why;
 }
 
 tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v, const tj_attention_opts *opts)

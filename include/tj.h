@@ -234,7 +234,8 @@ typedef struct tj_open_opts {
 	void (*log_to)(void *self, const char *line); /* default: stderr */
 	void *log_self;
 	const char *backend;   /* "llvm" or "eval"; default: TJ_BACKEND, else the first that is available */
-	int threads;           /* team size; 0: TJ_THREADS, else the cores that the process may use */
+	int threads;           /* team size; 0: TJ_THREADS, else the cores that the process may use. The first tj_open() of the process makes
+	                        * the team; a later one with fewer threads uses so many of it, see tj_settings.threads */
 	bool check;            /* like TJ_CHECK=1: always find uses of popped tensors, and writes of a body beyond out[] */
 	const char *dump;      /* like TJ_DUMP: a folder; each compile makes a numbered folder in it: graph, fusion, kernels, code, plan */
 	int audit;             /* like TJ_AUDIT=n: every n-th call that could skip the body runs it and compares. Also compares with the evaluator:
@@ -283,6 +284,11 @@ typedef struct tj_settings {
 	tj_attention attention;       /* how tj_scaled_dot_product_attention() works. MATH: with all scores at once. FUSED: in blocks of rows,
 	                               * never all scores of a head. LIBRARY: there is none today, so like AUTO. AUTO: FUSED for large scores.
 	                               * tj_attention_method() says which, and why */
+	int64_t threads;              /* at most so many threads of the team compute for this context, the caller included; 0: all. The team is
+	                               * one for the process: TJ_THREADS, or .threads of the first tj_open(), says how many it has, and more is an
+	                               * error. Results do not depend on it, and nothing is compiled again */
+	bool flush_denormal;          /* always refused: subnormal numbers would become 0, and the evaluator, which defines all results, keeps
+	                               * them. Kernels do, too, whatever the mode of the calling thread is */
 } tj_settings;
 TJ_API tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s); /* NULL: the default */
 TJ_API tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out);      /* out->size set by the caller */
@@ -974,6 +980,19 @@ TJ_API tj_status tj_cache_clear_at(const char *site, tj_ctx *c, uint64_t *files,
  * version NULL: it cannot be used, and why says the reason. Opens all of them the first time (up to some seconds). */
 typedef struct tj_library { const char *name, *version, *why; } tj_library;
 TJ_API const tj_library *tj_libraries(void);
+/* The machine; the struct lives as long as the process, and later versions may append fields. */
+typedef struct tj_machine {
+	const char *cpu;          /* "AMD EPYC 9R14"; "" if the CPU does not say */
+	int family, model, stepping; /* as the CPU counts them */
+	const char *capability;   /* the vectors that kernels use: "AVX512" or "AVX2"; "DEFAULT": none, so the evaluator computes everything */
+	int vector_bits;          /* of kernels; TJ_CPU lowers it */
+	int cpus, allowed;        /* online; on which the process may run */
+	double quota;             /* CPUs' worth of time that its container gives it, 1.5; 0: no limit */
+	int64_t cache[3];         /* bytes of the caches of levels 1 (data), 2 and 3; 0: not known */
+} tj_machine;
+TJ_API const tj_machine *tj_this_machine(void);
+/* Threads of the team of the process, the caller included. Before the first tj_open(): the cores that the process may use. */
+TJ_API int tj_threads(void);
 /* Who computes matrix products with results of this dtype on the CPU, in functions with these numerics, under the settings of c: name is
  * "tjit" or "oneDNN" (NULL: refused, see tj_check()), version that of it (NULL: it does not say), and why the reason. Opens oneDNN only if
  * the settings prefer it; a product whose operands it does not take is copied for it. The plans of a function: tj_explain(). */
@@ -2717,6 +2736,10 @@ TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor
  * _FUSED. *why, if it is not NULL, gets the reason, a constant string. TJ_ATTENTION_AUTO on an error. */
 TJ_API tj_attention tj_attention_method_at(const char *site, tj_tensor *q, tj_tensor *k, const char **why);
 #define tj_attention_method(q, k, why) tj_attention_method_at(TJ_SITE, q, k, why) /* no example: its result is no tensor */
+/* Whether the method can compute q and k of these shapes. false: *why gets the reason, and the setting .attention that asks for it is like
+ * MATH for one row of q, else like AUTO. */
+TJ_API bool tj_attention_available_at(const char *site, tj_attention method, tj_tensor *q, tj_tensor *k, const char **why);
+#define tj_attention_available(method, q, k, why) tj_attention_available_at(TJ_SITE, method, q, k, why) /* no example: as above */
 
 /* PyTorch's nn.MultiheadAttention with batch_first: q [N,L,E], k and v [N,S,E], or all without N -> q's shape. tj_linear() of q, k and v by
  * the three parts of in_weight [3 E,E]; tj_scaled_dot_product_attention() of heads of width E / heads; tj_linear() by out_weight [E,E]. If

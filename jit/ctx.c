@@ -227,6 +227,14 @@ static tj_ctx *open_on(jit_engine *e)
 	return c;
 }
 
+/* The team is one for the process, so a later context can only have fewer threads. 0: all of them. */
+static int fewer_threads(const tj_open_opts *o, const jit_engine *e)
+{
+	const int team = rt_team_size(e->rt.team);
+	if (o->threads > team) rt_warn(&e->rt.log, "tj_open() asks for %d threads; the team of the process has %d", o->threads, team);
+	return o->threads > 0 && o->threads < team ? o->threads : 0;
+}
+
 static tj_ctx *no_memory(void)
 {
 	jit_missed(TJ_ERR_NOMEM, "tj_open", "open", "out of memory", "");
@@ -244,6 +252,7 @@ tj_ctx *tj_open(const tj_open_opts *opts)
 		return no_memory();
 	}
 	rt_err err = { 0 };
+	c->rt.run.threads = fewer_threads(&o, e);
 	if (jit_odd_size(o.size)) jit_error(c, "tj_open", TJ_ERR_ARG, "open", JIT_SIZES, o.size);
 	if (o.log && !rt_log_parse(&e->rt.log, o.log, &err)) jit_report(c, "tj_open", &err);
 	follow_current(c);
@@ -258,6 +267,7 @@ tj_ctx *tj_ctx_clone(tj_ctx *c)
 	if (!clone) return NULL;
 	clone->settings = c->settings;
 	clone->rt.run.singly = c->rt.run.singly;
+	clone->rt.run.threads = c->rt.run.threads;
 	const bool in_call = !jit_alone_wait(c);
 	if (!in_call && jit_undo_before_clone(c)) return clone;
 	tj_close(clone);

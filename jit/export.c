@@ -6,6 +6,7 @@
 #include "jit/handle.h"
 #include "jit/program.h"
 #include "jit/segment.h"
+#include "lower/stored.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -360,6 +361,10 @@ static bool compile_at_sizes(job *j, tj_ctx *c, tj_fn *f)
 /* In an engine of its own, whose functions compile for that CPU and keep their code in a store. */
 static bool compile_for(job *j, tj_ctx *c, const void *bytes, size_t n, int i)
 {
+	const char *why = NULL;
+	const lo_backend *b = lo_backend_find("llvm", &why);
+	if (!b) return fail(j, TJ_ERR_COMPILE, ".cpus = \"\" writes a file without code", "there is no compiler: %s", why);
+	if (!lo_own_build(b)) return fail(j, TJ_ERR_COMPILE, "install both of one build", "libtj-llvm.so is of another build than the library");
 	tj_fn *f = tj_import_memory_at(j->site, c, bytes, n, TJ_OPTS(tj_import_opts, .recompile = true));
 	if (!f) return false;
 	rt_store_free(f->store);
@@ -380,8 +385,10 @@ static bool compile_all(job *j)
 	for (int i = 0; ok && i < j->ncpu; i++) {
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "llvm", .cache = "off"));
 		ok = c ? compile_for(j, c, bytes, n, i) : nomem(j);
-		const tj_error e = !ok && c && tj_check(c) ? *tj_last_error(c) : (tj_error){ .code = TJ_OK };
-		if (e.code) fail(j, e.code, e.hint, "%s: %s", e.op, e.message);
+		if (!ok && c && tj_check(c)) {
+			const tj_error *e = tj_last_error(c);
+			fail(j, e->code, e->hint, "%s: %s", e->op, e->message);
+		}
 		if (c) tj_close(c);
 		tj_ctx_use(j->c);
 	}

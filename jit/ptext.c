@@ -497,7 +497,9 @@ static bool read_return(parser *r)
 static bool read_head(parser *r)
 {
 	uint32_t major, minor, div;
-	if (!expect(r, "program") || !count(r, INT32_MAX, &major) || !(accept_char(r, '.') || fail(r, ". is missing")) || !count(r, INT32_MAX, &minor)) return false;
+	if (!expect(r, "program") || !count(r, INT32_MAX, &major) || !(accept_char(r, '.') || fail(r, ". is missing")) ||
+	    !count(r, INT32_MAX, &minor))
+		return false;
 	if (major != VERSION || minor > MINOR) {
 		rt_fail(r->err, TJ_ERR_PARSE, "import",
 		        "the file has version %u.%u of the format, and this library, " TJ_VERSION ", reads up to %d.%d", major, minor,

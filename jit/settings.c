@@ -17,25 +17,46 @@ static uint32_t packed(const tj_settings *s)
 	       (s->autotune ? RT_AUTOTUNE : 0) | (s->no_epilogues ? RT_NO_EPILOGUES : 0) | products[s->products] | attention[s->attention];
 }
 
+/* A new field begins behind the padding of the struct as it was, which an older program may have left undefined. */
+_Static_assert(offsetof(tj_settings, threads) == 32, "see above");
+
+static bool refuse(tj_ctx *c, const char *site, const char *allowed, const char *field, int64_t value)
+{
+	jit_error(c, site, TJ_ERR_ARG, "set_settings", allowed, "%s is %lld", field, (long long)value);
+	return false;
+}
+
+static bool accepts(tj_ctx *c, const char *site, const tj_settings *s)
+{
+	const int team = rt_team_size(c->engine->rt.team);
+	if ((unsigned)s->products > TJ_PRODUCTS_LIBRARY)
+		return refuse(c, site, "TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN or TJ_PRODUCTS_LIBRARY", ".products", (int)s->products);
+	if ((unsigned)s->attention > TJ_ATTENTION_LIBRARY)
+		return refuse(c, site, "TJ_ATTENTION_AUTO, TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED or TJ_ATTENTION_LIBRARY", ".attention",
+		              (int)s->attention);
+	if (s->threads < 0 || s->threads > team) {
+		jit_error(c, site, TJ_ERR_ARG, "set_settings",
+		          "TJ_THREADS=n, or .threads of the first tj_open() of the process, makes a larger team",
+		          ".threads is %lld, and must be 0 to %d: the team has %d thread%s", (long long)s->threads, team, team,
+		          team == 1 ? "" : "s");
+		return false;
+	}
+	if (!s->flush_denormal) return true;
+	jit_error(c, site, TJ_ERR_ARG, "set_settings", "false is the only value: leave it out",
+	          ".flush_denormal is true: results would differ from the evaluator's, which keeps subnormal numbers");
+	return false;
+}
+
 tj_status tj_set_settings_at(const char *site, tj_ctx *c, const tj_settings *s)
 {
 	JIT_COME_IN(in, c, site);
 	JIT_OPTIONS(tj_settings, all, s);
 	if (!in || jit_refuses_in_body(c, site, "set_settings")) return TJ_ERR_STATE;
 	if (jit_odd_size(all.size)) return jit_error(c, site, TJ_ERR_ARG, "set_settings", JIT_SIZES, all.size), TJ_ERR_ARG;
-	if ((unsigned)all.products > TJ_PRODUCTS_LIBRARY) {
-		jit_error(c, site, TJ_ERR_ARG, "set_settings", "TJ_PRODUCTS_AUTO, TJ_PRODUCTS_OWN or TJ_PRODUCTS_LIBRARY",
-		          ".products is %d", (int)all.products);
-		return TJ_ERR_ARG;
-	}
-	if ((unsigned)all.attention > TJ_ATTENTION_LIBRARY) {
-		jit_error(c, site, TJ_ERR_ARG, "set_settings",
-		          "TJ_ATTENTION_AUTO, TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED or TJ_ATTENTION_LIBRARY", ".attention is %d",
-		          (int)all.attention);
-		return TJ_ERR_ARG;
-	}
+	if (!accepts(c, site, &all)) return TJ_ERR_ARG;
 	c->settings = packed(&all);
 	c->rt.run.singly = all.no_graphs;
+	c->rt.run.threads = (int)all.threads;
 	for (uint32_t i = 0; i < c->memo.n; i++)
 		if (c->memo.v[i]) c->memo.v[i]->last = NULL; /* its key has other settings */
 	return TJ_OK;
@@ -61,7 +82,8 @@ tj_status tj_get_settings_at(const char *site, tj_ctx *c, tj_settings *out)
 		                               : s & RT_ATTENTION_LIBRARY ? TJ_ATTENTION_LIBRARY
 		                                                          : TJ_ATTENTION_AUTO,
 		                  .no_graphs = c->rt.run.singly,
-		                  .no_epilogues = s & RT_NO_EPILOGUES };
+		                  .no_epilogues = s & RT_NO_EPILOGUES,
+		                  .threads = c->rt.run.threads };
 	memcpy(out, &all, all.size < sizeof all ? all.size : sizeof all);
 	return TJ_OK;
 }

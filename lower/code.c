@@ -151,8 +151,7 @@ static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
 	if (st != TJ_OK) return st;
 	p->exec.codegen_ms += job.codegen_ms + found - start;
 	for (int i = 0; i < b->n; i++) p->exec.compiled += b->want[i]->of != NULL;
-	const bool own = x && by->build && !strcmp(by->build(), rt_build());
-	for (int i = 0; own && i < b->n; i++) lo_stored_keep(x, i, b->kernel[i], &b->blob[i]);
+	for (int i = 0; x && lo_own_build(by) && i < b->n; i++) lo_stored_keep(x, i, b->kernel[i], &b->blob[i]);
 	lo_add_text(p, &p->code_text, job.text);
 	lo_add_text(p, &p->assembly_text, job.assembly);
 	rt_free(job.text);

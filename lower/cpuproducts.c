@@ -50,6 +50,7 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 		.b_row = x.b_row,
 		.b_col = x.b_col,
 		.c_row = x.n,
+		.of = L->o->name,
 	};
 	int64_t *off = rt_alloc(sizeof *off * (3 * (size_t)batch + 1));
 	if (!off) return false;

@@ -107,7 +107,8 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 		           .epilogue = bits_of(e),
 		           .same_bits = e && e->exact,
 		           .rest = t->rest,
-		           .policy = policy_of(L->o->settings) };
+		           .policy = policy_of(L->o->settings),
+		           .of = L->o->name };
 	memcpy(d.batch, x.batch, sizeof d.batch);
 	memcpy(d.a_step, x.a_step, sizeof d.a_step);
 	memcpy(d.b_step, x.b_step, sizeof d.b_step);

@@ -8,6 +8,8 @@ typedef struct body { /* before the code of an entry */
 	uint32_t entry, zero;
 } body;
 
+bool lo_own_build(const lo_backend *b) { return b->build && !strcmp(b->build(), rt_build()); }
+
 lo_stored *lo_stored_open(rt_store *s, const lo_target *t, int n, const lo_kernel *const *k, const lo_schedule *const *how)
 {
 	if (!s || !t->key || rt_cpu_missing() || !rt_store_used(s)) return NULL;

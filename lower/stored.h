@@ -10,6 +10,7 @@ typedef struct lo_stored {
 	int n;
 	rt_text key[]; /* of each kernel */
 } lo_stored;
+bool lo_own_build(const lo_backend *b); /* of the library's build: other processes may use its code */
 /* For n kernels of one target. NULL: the disk cache is not used for them. */
 lo_stored *lo_stored_open(rt_store *s, const lo_target *t, int n, const lo_kernel *const *k, const lo_schedule *const *how);
 void lo_stored_close(lo_stored *x); /* x may be NULL */

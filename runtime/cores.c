@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static int cores_of_affinity(void)
+int rt_affinity(void)
 {
 	cpu_set_t set;
 	long n = sched_getaffinity(0, sizeof set, &set) ? sysconf(_SC_NPROCESSORS_ONLN)
@@ -41,13 +41,17 @@ static bool read_quota(const char *cgroup, double v[2])
 	return true;
 }
 
+double rt_quota(const char *cgroup)
+{
+	double v[2];
+	return read_quota(cgroup, v) && v[0] > 0 && v[1] > 0 ? v[0] / v[1] : 0;
+}
+
 int rt_cores(const char *cgroup)
 {
-	int n = cores_of_affinity();
-	double v[2];
-	if (!read_quota(cgroup, v) || !(v[0] > 0 && v[1] > 0)) return n;
-	double most = v[0] / v[1];
-	return most >= n ? n : (int)most + ((double)(int)most < most);
+	const int n = rt_affinity();
+	const double most = rt_quota(cgroup);
+	return most <= 0 || most >= n ? n : (int)most + ((double)(int)most < most);
 }
 
 int rt_wanted_bits(void)

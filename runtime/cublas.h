@@ -4,7 +4,7 @@
  *   cublaslt.c    the library: its functions, a handle for each GPU        ranking.c   the algorithm of a product, kept under a key
  *   gpumatmul.c   a product as calls of the library, and its run           onhost.c    the same product on the CPU, where the library
  *                 has none
- *   tuning.c      the fastest of several algorithms, by the clock
+ *   tuning.c      the fastest of several algorithms, by the clock           blaslog.c   the library's own log
  *
  * Loading the library takes 0.1 to 1 s. It is begun beside the compiler when a plan has its first product, and the run waits for it. */
 #ifndef TJ_RUNTIME_CUBLAS_H
@@ -40,6 +40,7 @@ typedef struct rt_blas_desc {
 	bool same_bits;          /* with an epilogue: it is added to the bits of the plain product, so its algorithm is used, or none */
 	const rt_step *rest;     /* with an epilogue: the kernel that computes the same in place, from C to C, when the library does not */
 	rt_blas_policy policy;
+	const char *of;          /* name of the function that it is part of, for the log; copied */
 } rt_blas_desc;
 
 /* ---- cublaslt.c ---- */
@@ -72,9 +73,12 @@ typedef struct rt_lt_choice {            /* an answer of the heuristic */
 		void *b_layout, const void *beta, const void *c, void *c_layout, void *d, void *d_layout, const rt_lt_algorithm *algorithm, \
 		void *workspace, size_t bytes, void *stream))
 /* clang-format on */
+typedef void rt_lt_logger(int level, const char *function, const char *message);
+#define RT_LT_LOG(X) X(cublasLtLoggerSetCallback, int, (rt_lt_logger *to)) X(cublasLtLoggerSetLevel, int, (int level))
 typedef struct rt_lt {
 #define X(name, type, params) type (*name) params;
 	RT_LT(X)
+	RT_LT_LOG(X) /* NULL: this version has no log */
 #undef X
 } rt_lt;
 /* opens the library, or waits until it is open. NULL: *why says what is missing, and what would provide it */
@@ -84,6 +88,11 @@ const char *rt_lt_missing(void);
 void rt_lt_begin(void);                      /* begins to open it, on a thread of its own */
 /* The handle of a GPU, whose context is current. NULL: *why says why there is none. */
 void *rt_lt_handle(int gpu, const char **why);
+
+/* ---- blaslog.c: what the library writes to its log while a thread listens ---- */
+struct rt_log_to;
+void rt_lt_listen(const rt_lt *lt, const struct rt_log_to *log); /* nothing happens unless the topic is wanted */
+void rt_lt_heard(const rt_lt *lt, const struct rt_log_to *log, const char *of); /* ends it, and writes the lines to the log */
 
 /* ---- ranking.c ---- */
 /* A product of the library, with all that the choice of an algorithm depends on. Compared byte for byte: no padding. */

@@ -40,6 +40,11 @@ static const char *load(void)
 	memcpy(&lt.name, &symbol, sizeof lt.name);
 	RT_LT(X)
 #undef X
+#define X(name, type, params)                      \
+	symbol = dlsym(library, #name);            \
+	memcpy(&lt.name, &symbol, sizeof lt.name);
+	RT_LT_LOG(X)
+#undef X
 	return NULL;
 }
 

@@ -31,6 +31,7 @@ void rt_shared_unref(rt_shared *x);
 /* ---- plan.c: one run ---- */
 typedef struct rt_run {
 	struct rt_team *team;     /* NULL: serial */
+	int threads;              /* at most so many of the team take part, the caller included; 0: all */
 	struct rt_pool *pool;     /* arenas and scratch of the context */
 	const void *const *ext;   /* externals, by slot: pointer to element 0 of the view */
 	const uint64_t *num;      /* numbers, by slot */
@@ -260,7 +261,9 @@ void rt_pool_when_settled(rt_pool *p, rt_settled *f, void *env);
 #define RT_THIRD_CACHE (16 << 20) /* working sets above this are taken to live in memory (an L3 of 32 MiB, shared) */
 
 /* ---- cores.c ---- */
-int rt_cores(const char *cgroup); /* cores that the process may use; cgroup: the folder of its CPU quota, "/sys/fs/cgroup" */
+int rt_affinity(void);    /* CPUs that the process may run on */
+double rt_quota(const char *cgroup); /* CPUs' worth of time that it gets; 0: no limit. cgroup: the folder of the quota, "/sys/fs/cgroup" */
+int rt_cores(const char *cgroup); /* cores that the process may use: both */
 int rt_wanted_bits(void); /* of vectors: 512, 256 or 128 by TJ_CPU; 0: it is not set, or has another value */
 bool rt_half_words(void); /* the CPU converts f16 from and to f32: F16C */
 
@@ -307,7 +310,7 @@ int rt_team_size(const rt_team *t); /* wanted number of threads; thread numbers 
 #define RT_SERIAL_NS 4e3         /* less work than this does not pay for a region */
 /* Runs f(env, thread, begin, end) over [0, n) in pieces. total_ns: estimated time on one thread; below RT_SERIAL_NS it runs serially,
  * and a longer time makes more pieces. A piece has at least grain units, unless a thread would then have fewer than a few pieces.
- * The caller has set MXCSR; other threads set it for themselves. Uses only on->team and on->log. */
+ * The caller has set MXCSR; other threads set it for themselves. Uses only on->team, on->threads and on->log. */
 void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns, void (*f)(void *env, int thread, int64_t begin, int64_t end),
                  void *env);
 

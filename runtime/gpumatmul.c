@@ -21,6 +21,7 @@ typedef struct axis { int64_t n, a, b, c; } axis; /* size; strides of A, B and C
 
 struct rt_blas {
 	rt_blas_desc d;
+	char of[RT_LOG_NAME];
 	int naxis;
 	axis loop[TJ_MAX_RANK];
 	rt_lt_key key;               /* without version, GPU and alignments */
@@ -107,6 +108,7 @@ rt_blas *rt_blas_new(const rt_blas_desc *d, rt_err *err)
 	rt_blas_desc rows = *d; /* with batches as rows */
 	const int64_t size = (int64_t)tj_dtype_size(d->dtype);
 	x->d = *d;
+	snprintf(x->of, sizeof x->of, "%s", d->of ? d->of : "");
 	pthread_mutex_init(&x->lock, NULL);
 	x->naxis = axes_of(d, x->loop);
 	to_rows(&rows, x->loop, &x->naxis);
@@ -329,6 +331,14 @@ static tj_status plain(rt_blas *x, const rt_lt *lt, const place *p, operands o, 
 	return e && !*why ? failed(x, lt, e, err) : TJ_OK;
 }
 
+static void log_call(const rt_blas *x, const rt_log_to *log)
+{
+	int64_t batch = 1;
+	for (int i = 0; i < x->d.nbatch; i++) batch *= x->d.batch[i];
+	rt_log(log, RT_LOG_LIBRARY, "[%s] %s: m %lld, n %lld, k %lld, %s, batch %lld", x->of, rt_blas_name(x), (long long)x->d.m,
+	       (long long)x->d.n, (long long)x->d.k, tj_dtype_name(x->d.dtype), (long long)batch);
+}
+
 /* *whole: the epilogue is computed, too. */
 static tj_status by_library(rt_blas *x, const rt_lt *lt, place p, operands o, bool *whole, const char **why, rt_err *err)
 {
@@ -350,7 +360,12 @@ tj_status rt_blas_run(rt_blas *x, const rt_blas_operands *at, rt_run *r)
 	const rt_lt *lt = x->d.k ? rt_lt_get(&why) : NULL;
 	const operands o = { at->a, at->b, at->c, (void *)(((uintptr_t)at->work + 255) & ~(uintptr_t)255), at->bias };
 	tj_status st = x->d.k ? TJ_OK : fill_zero(x, q, at->c, r->err);
-	if (lt) st = by_library(x, lt, (place){ .q = q, .r = r, .rest = at->rest }, o, &whole, &why, r->err);
+	if (lt) {
+		rt_lt_listen(lt, r->log);
+		st = by_library(x, lt, (place){ .q = q, .r = r, .rest = at->rest }, o, &whole, &why, r->err);
+		rt_lt_heard(lt, r->log, x->of);
+	}
+	if (lt && rt_logs(r->log, RT_LOG_LIBRARY) && !why) log_call(x, r->log);
 	if (st == TJ_OK && why) st = by_cpu(x, why, at->a, at->b, at->c, r);
 	return st == TJ_OK && x->d.rest && !whole ? rt_step_launch(x->d.rest, at->rest, r) : st;
 }

@@ -16,7 +16,8 @@
 	X(PLAN,       "plan",       "steps and memory of each plan")          \
 	X(CACHE,      "cache",      "entries made and evicted")               \
 	X(DYNAMIC,    "dynamic",    "sizes that became arguments of code")     \
-	X(PERF,       "perf",       "time of each phase of a compile")
+	X(PERF,       "perf",       "time of each phase of a compile") \
+	X(LIBRARY,    "library",    "each call of oneDNN and cuBLASLt, and what cuBLASLt says of itself")
 
 typedef enum rt_topic {
 #define X(NAME, text, doc) RT_LOG_##NAME,
@@ -25,16 +26,17 @@ typedef enum rt_topic {
 	RT_LOG_COUNT
 } rt_topic;
 
+enum { RT_LOG_NAME = 64 }; /* bytes of the name of a function in a line */
 typedef struct rt_log_to {
 	uint32_t topics; /* one bit for each rt_topic */
-	char only[64];   /* only lines of this function are written; "": of all functions */
+	char only[RT_LOG_NAME]; /* only lines of this function are written; "": of all functions */
 	void (*to)(void *self, const char *line);
 	void *self;
 } rt_log_to;
 
 /* "graph,guards"; "@name": only lines of that function; "help" prints the list */
 bool rt_log_parse(rt_log_to *l, const char *topics, rt_err *err);
-static inline bool rt_logs(const rt_log_to *l, rt_topic t) { return l->topics >> t & 1; }
+static inline bool rt_logs(const rt_log_to *l, rt_topic t) { return l && l->topics >> t & 1; }
 void rt_log(const rt_log_to *l, rt_topic t, const char *fmt, ...) RT_PRINTF(3, 4); /* a line, without newline */
 void rt_warn(const rt_log_to *l, const char *fmt, ...) RT_PRINTF(2, 3); /* written whatever the topics are; l NULL: to stderr */
 void rt_log_text(const rt_log_to *l, rt_topic t, const char *where, const char *text); /* writes each line of text as "[where] line" */

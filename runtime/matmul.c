@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* matmul: products by oneDNN, shared out to a team. A part is a product of the batch, or some rows or columns of a large one. The shape and
  * the wanted size of the team alone decide how a product is cut, so the result does not depend on which threads come. */
+#include "runtime/log.h"
 #include "runtime/matmul.h"
 
 #include <stdatomic.h>
 
 struct rt_matmul {
 	rt_matmul_desc d;
+	char of[RT_LOG_NAME];
 	int64_t offsets[];       /* of the batches: of all a, then all b, then all c */
 };
 
@@ -31,6 +33,7 @@ rt_matmul *rt_matmul_new(const rt_matmul_desc *d, rt_err *err)
 		return NULL;
 	}
 	m->d = *d;
+	snprintf(m->of, sizeof m->of, "%s", d->of ? d->of : "");
 	if (!n) return m;
 	const int64_t *from[] = { d->a_batch, d->b_batch, d->c_batch }, **to[] = { &m->d.a_batch, &m->d.b_batch, &m->d.c_batch };
 	for (int k = 0; k < 3; k++) {
@@ -67,6 +70,15 @@ static void run_parts(void *env, int thread, int64_t begin, int64_t end)
 	rt_onednn_end(before);
 }
 
+static void log_call(const job *j, const rt_log_to *log, double ms)
+{
+	const rt_matmul_desc *d = &j->m->d;
+	const char *version = rt_onednn_version();
+	rt_log(log, RT_LOG_LIBRARY, "[%s] oneDNN %s: dnnl_sgemm, m %lld, n %lld, k %lld%s%s, batch %lld, %lld parts, %.3f ms", j->m->of,
+	       version ? version : "?", (long long)d->m, (long long)d->n, (long long)d->k, d->a_col == 1 ? "" : ", a transposed",
+	       d->b_col == 1 ? "" : ", b transposed", (long long)d->batch, (long long)j->parts, ms);
+}
+
 /* The library packs the operand that is not cut, once for each part. So the larger one is cut, into one part for each thread. */
 tj_status rt_matmul_run(const rt_matmul *m, const float *a, const float *b, float *c, rt_run *r)
 {
@@ -74,6 +86,9 @@ tj_status rt_matmul_run(const rt_matmul *m, const float *a, const float *b, floa
 	const int64_t threads = rt_team_size(r->team);
 	const double ns = 2 * (double)d->m * (double)d->n * (double)d->k / FLOPS_PER_NS;
 	job j = { .m = m, .a = a, .b = b, .c = c, .parts = d->batch >= 2 * threads || ns < RT_SERIAL_NS ? 1 : threads, .rows = d->m >= d->n };
+	const bool told = rt_logs(r->log, RT_LOG_LIBRARY);
+	const double start = told ? rt_now_ms() : 0;
 	rt_team_run(r, d->batch * j.parts, 1, ns * (double)d->batch, run_parts, &j);
+	if (told) log_call(&j, r->log, rt_now_ms() - start);
 	return atomic_load(&j.failed) ? rt_fail(r->err, TJ_ERR_NOMEM, "matmul", "out of memory in oneDNN") : TJ_OK;
 }

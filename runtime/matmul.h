@@ -12,6 +12,7 @@ typedef struct rt_matmul_desc {
 	int64_t b_row, b_col;    /* of B[k,n]; one of them is 1 */
 	int64_t c_row;           /* of C[m,n]; columns are adjacent */
 	const int64_t *a_batch, *b_batch, *c_batch; /* element offset of each batch, or NULL when batch == 1 */
+	const char *of;          /* name of the function that it is part of, for the log; copied */
 } rt_matmul_desc;
 typedef struct rt_matmul rt_matmul;
 

@@ -344,12 +344,13 @@ void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns,
 {
 	rt_team *t = on->team;
 	if (n <= 0) return;
-	if (n < 2 || total_ns < RT_SERIAL_NS || !take(t)) {
+	if (n < 2 || total_ns < RT_SERIAL_NS || on->threads == 1 || !take(t)) {
 		f(env, 0, 0, n); /* the caller has set MXCSR */
 		return;
 	}
 	if (t->workers < 0) make_threads(t, on->log);
-	region r = { .f = f, .env = env, .n = n, .size = n <= t->workers ? (int)n : t->workers + 1 };
+	const int most = on->threads && on->threads <= t->workers ? on->threads : t->workers + 1;
+	region r = { .f = f, .env = env, .n = n, .size = n < most ? (int)n : most };
 	if (r.size > 1) run(t, &r, total_ns, grain);
 	else f(env, 0, 0, n);
 	atomic_store_explicit(&t->taken, false, memory_order_release);

@@ -18,7 +18,8 @@ compiles() { TJ_BACKEND=llvm "$@" >"$tmp/said" 2>&1 && ! grep -q 'the evaluator 
 
 # ---- what is installed where ----
 version=$(sed -n 's/^#define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
-list="include/tj.h lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so lib/libtj.so.0
+list="$([ ! -x "$build/tj" ] || echo bin/tj)
+include/tj.h lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so lib/libtj.so.0
 lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
 list="$list include/tj.hpp"
 ! command -v scdoc >/dev/null || list="$list share/man/man3/tj.h.3 share/man/man7/tjit.7"
@@ -39,6 +40,13 @@ as_installed install PREFIX="$tmp/first"
 verdict $? 'make install PREFIX='
 mv "$tmp/first" "$tmp/moved"
 lib=$tmp/moved/lib
+if [ -x "$build/tj" ]; then
+	"$tmp/moved/bin/tj" info version libraries >"$tmp/said" 2>&1 && grep -q "library  *$version" "$tmp/said" &&
+		! grep -q 'LLVM  *missing' "$tmp/said"
+	verdict $? 'tj of the folder that was moved'
+else
+	skip 'tj is not built: jansson is missing' 1
+fi
 
 # ---- what is exported ----
 nm -D --defined-only "$lib/libtj.so" | awk '$2 != "A" { print $3 }' | sort >"$tmp/exported"
@@ -58,7 +66,7 @@ verdict $? 'the static library has other global symbols:'
 # ---- pkg-config ----
 if command -v pkg-config >/dev/null; then
 	pc() { PKG_CONFIG_PATH="$lib/pkgconfig" pkg-config "$@" tjit; }
-	mkdir "$tmp/moved/bin" "$tmp/other"
+	mkdir -p "$tmp/moved/bin" "$tmp/other"
 	cc -std=c11 test/use.c $(pc --cflags --libs) -Wl,-rpath,"$lib" -o "$tmp/c" >"$tmp/said" 2>&1 && compiles "$tmp/c"
 	verdict $? 'C by pkg-config'
 	c++ -x c++ test/use.c $(pc --cflags --libs) -Wl,-rpath,"$lib" -o "$tmp/cxx" >"$tmp/said" 2>&1 && compiles "$tmp/cxx"

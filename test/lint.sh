@@ -39,12 +39,20 @@ same_name() { # .c files that share a name, but those that treat one subject at 
 rule 'a file has a name of its own (docs/ARCHITECTURE.md)' "$(same_name)"
 rule 'functions/ is made of functions of <tj.h>' \
 	"$(grep -nE '#include "' functions/*.[ch] | grep -v '"functions/functions.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' functions/*.[ch])"
+rule 'the command tj uses only <tj.h>' \
+	"$(grep -nE '#include "' cli/*.[ch] | grep -v '"cli/[a-z]*\.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' cli/*.[ch])"
+variables() { # of the environment that the library reads and tj info does not know
+	grep -rhE '(env|env_set|env_count|switches).*"TJ_' --include='*.c' $folders | grep -oE '"TJ_[A-Z_]+"' | sort -u |
+		while read -r v; do grep -q "{ $v, " cli/info.c || echo "$v"; done
+}
 rule 'examples use only <tj.h>' "$(grep -nE '#include "' examples/*.c 2>/dev/null)"
 folders='runtime guards ir lower jit functions codegen_llvm codegen_cuda' # of the library
+rule 'tj info knows every variable of the environment' "$(variables)"
 rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' $folders)"
 
 rule 'tj.h and docs/OPS.md follow ir/ops.def (make gen)' "$("$1" -c include/tj.h docs/OPS.md 2>&1)"
-rule 'every file ends its lines without blanks' "$(grep -rnE '[	 ]+$' --include='*.[ch]' $folders examples test/unit test/fake | head -5)"
+rule 'every file ends its lines without blanks' \
+	"$(grep -rnE '[	 ]+$' --include='*.[ch]' $folders cli examples test/unit test/fake | head -5)"
 rule 'the library prints to stdout nowhere and never exits' \
 	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' $folders |
 		grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"
@@ -66,10 +74,11 @@ rule 'mutable globals are those of test/globals.txt' \
 stale() {
 	for p in test/mutants/*.patch; do patch -p1 -s -f -F0 --dry-run <"$p" >/dev/null 2>&1 || echo "$p"; done
 }
-uncalled() { # functions of functions/ that no random program calls; two do not give tensors
+uncalled() { # functions of functions/ that no random program calls; three do not give tensors
 	sed -e :a -e '/\\$/N; s/ *\\\n[ 	]*/ /; ta' include/tj.h |
 		sed -n '/^\/\* ---- reading and writing by index/,$s/^#define \(tj_[a-z0-9_]*\)(.*) \1_at(.*/\1/p' |
-		grep -v '^tj_einsum_path$\|^tj_attention_method$' | while read -r f; do grep -q "\b$f(" test/fuzz_calls.c || echo "$f"; done
+		grep -vxE 'tj_(einsum_path|attention_method|attention_available)' |
+		while read -r f; do grep -q "\b$f(" test/fuzz_calls.c || echo "$f"; done
 }
 rule 'random programs call every function of functions/ (test/fuzz_calls.c)' "$(uncalled)"
 rule 'names of files have no odd characters' "$(git ls-files 2>/dev/null | grep -vE '^[A-Za-z0-9._/+-]+$')"

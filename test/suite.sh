@@ -10,8 +10,8 @@ grad graphs half indexing inside lines losses lower many math norms pairs points
 sized special states statistics threads tiles training turns undo vmap wrap'
 # Unit tests that `make test` runs once more with the address and the undefined-behaviour sanitizer: of each folder of the library those
 # that go through most of it in little time.
-sanitized='between callbacks cells classes contexts custom devices direct doc earlier errors explain flow gradients guards hits inner ir
-many messages notes passes regions sized store trace undo'
+sanitized='between callbacks cells classes contexts custom devices direct doc earlier errors explain export flow gradients guards hits
+inner ir many messages notes npy passes regions sized store trace undo'
 # gcc 12's leak sanitizer often crashes in its own tracer after threads have ended: the tests without threads look for leaks. Where it
 # crashes all the same, run.sh says so.
 threaded='classes codegen contexts devices dynamic explain many matmul lower team threads wrap'

@@ -157,6 +157,31 @@ static const char *way_of(tj_ctx *c, tj_attention want, int64_t rows, tj_attenti
 	return why;
 }
 
+static void available(void **state)
+{
+	static const struct { tj_attention method; int64_t rows; const char *lacks;
+	} cases[] = { { TJ_ATTENTION_AUTO, 1, NULL },  { TJ_ATTENTION_MATH, 1, NULL },  { TJ_ATTENTION_FUSED, 1, "fewer than two rows" },
+		      { TJ_ATTENTION_FUSED, 2, NULL }, { TJ_ATTENTION_LIBRARY, 2, "no library computes attention" } };
+	(void)state;
+	tj_ctx *c = kit_open();
+	const char *why = "";
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		tj_tensor *q = tj_zeros(TJ_F32, TJ_SHAPE(1, cases[i].rows, 2));
+		assert_int_equal(tj_attention_available(cases[i].method, q, q, NULL), !cases[i].lacks);
+		assert_int_equal(tj_attention_available(cases[i].method, q, q, &why), !cases[i].lacks);
+		assert_true(cases[i].lacks ? strstr(why, cases[i].lacks) != NULL : !why);
+	}
+	tj_tensor *q = tj_zeros(TJ_F32, TJ_SHAPE(2, 2)), *k = tj_zeros(TJ_I32, TJ_SHAPE(2, 2));
+	assert_false(tj_attention_available((tj_attention)9, q, q, &why));
+	kit_error(c, TJ_ERR_ARG, "method is 9");
+	assert_non_null(strstr(tj_last_error(c)->hint, "TJ_ATTENTION_FUSED or TJ_ATTENTION_LIBRARY"));
+	assert_false(tj_attention_available(TJ_ATTENTION_MATH, k, q, &why));
+	assert_non_null(strstr(why, "tj_check() says which"));
+	kit_error(c, TJ_ERR_DTYPE, "no float");
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void the_setting(void **state)
 {
 	(void)state;
@@ -189,6 +214,8 @@ static void the_setting(void **state)
 	assert_non_null(strstr(way_of(c, TJ_ATTENTION_AUTO, 513, &got), "more than 1 MiB"));
 	assert_int_equal(got, TJ_ATTENTION_FUSED);
 	assert_non_null(strstr(way_of(c, TJ_ATTENTION_AUTO, 512, &got), "at most"));
+	assert_int_equal(got, TJ_ATTENTION_MATH);
+	assert_non_null(strstr(way_of(c, TJ_ATTENTION_FUSED, 1, &got), "fewer than two rows"));
 	assert_int_equal(got, TJ_ATTENTION_MATH);
 	tj_scope *s = tj_push(c);
 	assert_int_equal(tj_attention_method(tj_zeros(TJ_I32, TJ_SHAPE(2, 2)), q, NULL), TJ_ATTENTION_AUTO);
@@ -398,7 +425,7 @@ int main(void)
 		cmocka_unit_test(gradients),
 		cmocka_unit_test(rows_without_keys),
 		cmocka_unit_test(blocks),
-		cmocka_unit_test(the_setting),
+		cmocka_unit_test(available), cmocka_unit_test(the_setting),
 		cmocka_unit_test(memory),
 		cmocka_unit_test(dropouts),
 		cmocka_unit_test(inside_of_others),

@@ -458,6 +458,45 @@ static void follows_settings(void **s)
 	tj_close(c);
 }
 
+/* TJ_LOG=library: the library's own lines and one of ours, for a region of the program. */
+static char said[4096];
+static void keep(void *self, const char *line)
+{
+	(void)self;
+	const size_t n = strlen(said);
+	snprintf(said + n, sizeof said - n, "%s\n", line);
+}
+
+static void log_of_the_library(void **s)
+{
+	(void)s;
+	NEED_GPU();
+	NEED_FAKE();
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0", .log_to = keep)),
+	       *quiet = tj_open(TJ_OPTS(tj_open_opts, .device = "cuda:0"));
+	for (int turn = 0; turn < 3; turn++) {
+		tj_ctx_use(c);
+		tj_fn *f = tj_compile(c, product, NULL, TJ_OPTS(tj_compile_opts, .name = "p", .nin = 2, .nout = 1));
+		tj_tensor *a = tj_full(TJ_BF16, TJ_SHAPE(2, 8, 16), tj_f(0.5));
+		said[0] = 0;
+		assert_int_equal(tj_log_topics(c, turn == 1 ? "library" : ""), TJ_OK);
+		assert_int_equal(tj_set_settings(c, TJ_OPTS(tj_settings, .products = TJ_PRODUCTS_LIBRARY)), TJ_OK);
+		tj_data(tj_call1(f, TJ_LIST(a, tj_transpose(a, 1, 2))));
+		if (turn != 1) assert_string_equal(said, "");
+		else {
+			assert_non_null(strstr(said, "library: [p] cublasLtMatmul: a fake product\nlibrary: [p] of two lines\n"));
+			assert_non_null(strstr(said, "library: [p] cublasLt 13.1.0"));
+			assert_non_null(strstr(said, ": m 8, n 8, k 16, bf16, batch 2\n"));
+		}
+		kit_ok(c);
+		tj_ctx_use(quiet);
+		tj_data(tj_matmul(tj_full(TJ_BF16, TJ_SHAPE(8, 16), tj_f(1)), tj_full(TJ_BF16, TJ_SHAPE(16, 8), tj_f(1))));
+		kit_ok(quiet);
+	}
+	tj_close(quiet);
+	tj_close(c);
+}
+
 /* Each setting about sums changes what the library is asked for: how parts of a sum over k may be kept. */
 static void settings_of_sums(void **s)
 {
@@ -683,6 +722,7 @@ int main(int n, char **argument)
 		cmocka_unit_test(any_number_of_rows),
 		cmocka_unit_test(near_f64),
 		cmocka_unit_test(is_explained),
+		cmocka_unit_test(log_of_the_library),
 		cmocka_unit_test(is_missing),
 		cmocka_unit_test(is_no_library),
 		cmocka_unit_test(the_real_library),

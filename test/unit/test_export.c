@@ -153,14 +153,23 @@ static const model models[] = {
 	{ "layer", "x: f32[B,4]; B in 1..40", layer, 1, 2, { 1, 2, 3, 16, 40 }, { { -1, 4 } }, false, 11 },
 	{ "black_scholes", "s: f32[N], k: f32[N]; N in 1..2000", black_scholes, 2, 1, { 1, 7, 64, 700 }, { { -1 }, { -1 } }, true, 0 },
 	{ "convolution", "x: f32[B,1,8,8]; B in 1..9", convolution, 1, 1, { 1, 2, 9 }, { { -1, 1, 8, 8 } }, false, 16 | 4 },
-	{ "decode", "q: f32[16], k: f32[T,16], v: f32[T,16]; T in 1..70", decode, 3, 2, { 1, 2, 16, 33, 70 }, { { 16 }, { -1, 16 }, { -1, 16 } }, false, 0 },
+	{ "decode",
+	  "q: f32[16], k: f32[T,16], v: f32[T,16]; T in 1..70",
+	  decode,
+	  3,
+	  2,
+	  { 1, 2, 16, 33, 70 },
+	  { { 16 }, { -1, 16 }, { -1, 16 } },
+	  false,
+	  0 },
 	{ "training", "x: f32[B,4], y: f32[B,3]; B in 2..6", training, 2, 1, { 2, 5, 6 }, { { -1, 4 }, { -1, 3 } }, false, 32 },
 	{ "several", "x: f32[B,9]; B in 1..5", several, 1, 3, { 1, 4, 5 }, { { -1, 9 } }, false, 0 },
 	{ "callbacks", "x: f32[T,3]; T in 1..6", callbacks, 1, 3, { 1, 2, 6 }, { { -1, 3 } }, false, 64 },
 	{ "drawn", "x: f32[N], _; N in 3..50", drawn, 2, 2, { 3, 50 }, { { -1 }, { -2 } }, false, 0 },
 };
 
-/* Variables: layer has w [4,16], b [16] frozen and sum; convolution w [4,1,3,3], w2 [36,5] captured; training w [4,7], w2 [7,3] as state. */
+/* Variables: layer has w [4,16], b [16] frozen and sum; convolution w [4,1,3,3], w2 [36,5] captured; training w [4,7], w2 [7,3] as state.
+ */
 static tj_fn *make(tj_ctx *c, const model *m)
 {
 	tj_compile_opts o = { .size = sizeof o, .name = m->name, .nin = m->nin, .nout = m->nout, .mode = TJ_DIRECT, .shapes = m->shapes };
@@ -251,7 +260,9 @@ static void compare(const model *m, const char *backend)
 		in[i] = m->dims[i][0] == -2 ? tj_f(1) : tj_from_data(c, TJ_F32, dims, numbers);
 	}
 	in[m->nin] = TJ_END;
-	tj_export(f, path, TJ_OPTS(tj_export_opts, .inputs = in, .cpus = SANITIZED ? "native" : NULL, .scalars = m->scalars ? TJ_SCALARS(TJ_F(1), TJ_F(1)) : NULL));
+	tj_export(f, path,
+	          TJ_OPTS(tj_export_opts, .inputs = in, .cpus = SANITIZED ? "native" : NULL,
+	                  .scalars = m->scalars ? TJ_SCALARS(TJ_F(1), TJ_F(1)) : NULL));
 	if (tj_check(c)) fail_msg("%s: %s: %s", m->name, tj_last_error(c)->message, tj_last_error(c)->hint);
 	tj_pop(s);
 	tj_close(c);
@@ -359,7 +370,8 @@ static void refused(tj_body *body, tj_status code, const char *part)
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
 	tj_fn *f = tj_compile(c, body, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .shapes = "x: f32[N]; N in 1..30"));
 	unlink(path);
-	const tj_status st = tj_export(f, path, TJ_OPTS(tj_export_opts, .cpus = "", .inputs = TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2), numbers))));
+	const tj_status st =
+		tj_export(f, path, TJ_OPTS(tj_export_opts, .cpus = "", .inputs = TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2), numbers))));
 	assert_int_equal(st, code);
 	kit_error(c, code, part);
 	assert_int_equal(access(path, F_OK), -1);
@@ -454,9 +466,12 @@ static uint64_t next(uint64_t *x) { return *x = *x * 6364136223846793005u + 1442
 /* Changes words of a program's text: numbers, names, marks; or swaps lines. */
 static size_t mutate(char *to, const char *text, size_t n, uint64_t *seed)
 {
-	static const char *const word[] = { "0", "1", "-1", "99999999999", "matmul", "add", "grad", "get", "assign", "reshape", "a0", "v0", "n0", "5",
-		                            "B", "B*B", "f32[0]", "9223372036854775807", ":", "/", "\n", "jvp", "sort", "cat", "uniform", "gather", "callback",
-		                            "yield", "parameter", "cond", "scan", "vmap" };
+	static const char *const word[] = { "0",       "1",      "-1",       "99999999999", "matmul",    "add",
+		                            "grad",    "get",    "assign",   "reshape",     "a0",        "v0",
+		                            "n0",      "5",      "B",        "B*B",         "f32[0]",    "9223372036854775807",
+		                            ":",       "/",      "\n",       "jvp",         "sort",      "cat",
+		                            "uniform", "gather", "callback", "yield",       "parameter", "cond",
+		                            "scan",    "vmap" };
 	memcpy(to, text, n + 1);
 	for (int times = 1 + (int)(next(seed) >> 62); times--;) {
 		const size_t at = (size_t)(next(seed) >> 33) % n, len = strcspn(to + at, " \n");
@@ -527,9 +542,12 @@ static void test_made_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_models, make_path, drop_path),    cmocka_unit_test_setup_teardown(test_widths, make_path, drop_path),
-		cmocka_unit_test_setup_teardown(test_variables, make_path, drop_path), cmocka_unit_test_setup_teardown(test_refused, make_path, drop_path),
-		cmocka_unit_test_setup_teardown(test_calls, make_path, drop_path),     cmocka_unit_test_setup_teardown(test_damage, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_models, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_widths, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_variables, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_refused, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_calls, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_damage, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_made_up, make_path, drop_path),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

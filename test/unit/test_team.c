@@ -102,6 +102,7 @@ typedef struct count {
 	atomic_int inside[8];  /* by number of the thread */
 	int64_t n, grain;
 	int nap;               /* us, of some pieces */
+	int most;              /* threads; 0: any number */
 } count;
 
 static void add(void *env, int thread, int64_t begin, int64_t end)
@@ -109,7 +110,7 @@ static void add(void *env, int thread, int64_t begin, int64_t end)
 	count *c = env;
 	atomic_fetch_add(&c->pieces, 1);
 	bool alone = atomic_fetch_add(&c->inside[thread & 7], 1) == 0;
-	if (!alone || begin < 0 || begin >= end || end > c->n) {
+	if (!alone || (c->most && thread >= c->most) || begin < 0 || begin >= end || end > c->n) {
 		atomic_fetch_add(&c->wrong_pieces, 1);
 		return;
 	}
@@ -153,6 +154,23 @@ static void each_once(void **state)
 		if (c->grain * 4 * size <= c->n) assert_in_range(c->short_pieces, 0, size); /* the last of each thread's */
 		free(c);
 	}
+}
+
+/* At most so many threads as the run allows. */
+static void fewer(void **state)
+{
+	rt_run r = with_team(3);
+	(void)state;
+	for (r.threads = 1; r.threads <= 5; r.threads++)
+		for (int i = 0; i < 50; i++) {
+			count *c = calloc(1, sizeof *c);
+			assert_non_null(c);
+			c->n = 1000;
+			c->most = r.threads;
+			rt_team_run(&r, c->n, 1, 1e6, add, c);
+			assert_true(sum_is_right(c));
+			free(c);
+		}
 }
 
 /* Several at a time, and regions inside regions, with threads that sleep now and then. */
@@ -495,6 +513,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(many_callers),       cmocka_unit_test(creation), cmocka_unit_test(late),
 		                            cmocka_unit_test(fork_during_region), cmocka_unit_test(cores),    cmocka_unit_test(says_why),
-		                            cmocka_unit_test(each_once) };
+		                            cmocka_unit_test(each_once),          cmocka_unit_test(fewer) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,241 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The command tj: each subcommand, its JSON read by a parser, exit codes, no colours in a pipe, colours on a terminal, a stdout that takes
+# nothing.   test/cli.sh build-folder
+set -u
+build=$(cd "$1" && pwd) tj=$build/tj passed=0 failed=0 skipped=0
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+if [ ! -x "$tj" ]; then
+	echo 'SKIPPED tj is not built: jansson is missing' && echo '0 passed, 0 failed, 1 skipped'
+	exit 0
+fi
+unset NO_COLOR TJ_LOG TJ_DUMP
+verdict() { # result, name; what the command said is in $tmp/out and $tmp/err
+	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAIL $2" && head -20 "$tmp/out" "$tmp/err"; fi
+}
+skip() { echo "SKIPPED $1" && skipped=$((skipped + 1)); }
+gives() { # exit code, words of the command line
+	want=$1 && shift
+	"$tj" "$@" >"$tmp/out" 2>"$tmp/err"
+	rc=$?
+	[ $rc -eq "$want" ]
+	verdict $? "tj $*: exit code $rc, not $want"
+}
+says() { # out or err, text
+	grep -qF -- "$2" "$tmp/$1"
+	verdict $? "no \"$2\" in $1"
+}
+silent() { [ ! -s "$tmp/$1" ]; verdict $? "$2: $1 is not empty"; }
+plain() { ! grep -q "$(printf '\033')" "$tmp/out" "$tmp/err"; verdict $? "$1 prints colours into a file"; }
+parses() { # file
+	if command -v python3 >/dev/null; then python3 -m json.tool "$1" >/dev/null 2>"$tmp/err"; else jq . "$1" >/dev/null 2>"$tmp/err"; fi
+}
+
+# ---- the frame ----
+gives 2
+says out 'tj help COMMAND'
+gives 0 help
+silent err 'tj help'
+for c in info show cache help; do
+	says out "  $c "
+	"$tj" help $c >"$tmp/help" && "$tj" $c --help >"$tmp/out" 2>"$tmp/err"
+	[ $c = help ] || cmp -s "$tmp/help" "$tmp/out"
+	verdict $? "tj help $c and tj $c --help differ"
+	gives 0 help
+done
+gives 0 --help
+gives 0 --version
+says out "tj $(sed -n 's/^#define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)"
+gives 2 inof
+says err 'there is no command inof; did you mean info?'
+silent out 'tj inof'
+gives 2 qqqqqqq
+! grep -q 'did you mean' "$tmp/err"
+verdict $? 'a word that is like no command has a suggestion'
+gives 2 help shwo
+says err 'did you mean show?'
+gives 2 info --jsno
+says err 'there is no option jsno; did you mean json?'
+gives 2 info -x
+says err 'there is no option -x'
+gives 2 info --json=3
+says err 'json takes no value'
+
+# ---- info ----
+gives 0 info
+silent err 'tj info'
+plain 'tj info'
+for s in Version CPU Libraries Devices 'Settings of a new context' Environment 'LLVM  ' 'products  ' 'TJ_THREADS  '; do says out "$s"; done
+gives 0 info --json
+parses "$tmp/out"
+verdict $? 'tj info --json does not parse'
+plain 'tj info --json'
+if command -v jq >/dev/null; then
+	TJ_ONEDNN=off TJ_CPU=256 TJ_THREADS=3 TJ_DUMP="$(printf 'a\377')" "$tj" info --json >"$tmp/out" 2>"$tmp/err"
+	jq -e '.cpu.capability != "AVX512" and .cpu.threads == 3 and .environment.TJ_CPU == "256" and .environment.TJ_LOG == null
+		and .environment.TJ_DUMP == "a?" and .settings.products == "auto" and .settings.threads == 0 and (.cpu.cache | length) == 3
+		and (.libraries | map(.name)) == ["LLVM", "oneDNN", "CUDA driver", "NVRTC", "cuBLASLt"]
+		and ([.libraries[] | (.version == null) != (.why == null)] | all) and .devices[0] == {"name": "cpu", "there": true, "why": null}' \
+		"$tmp/out" >/dev/null
+	verdict $? 'tj info --json has other values'
+else
+	skip 'the values of tj info --json: jq is missing'
+fi
+gives 0 info cpu version
+says out capability
+! grep -q Libraries "$tmp/out"
+verdict $? 'tj info cpu prints more'
+if [ -e "$build/test/fake/libcuda.so.1" ]; then
+	LD_LIBRARY_PATH=$build/test/fake "$tj" info devices >"$tmp/out" 2>"$tmp/err" &&
+		grep -q 'cuda:0  *there; .* GiB of .* GiB are free' "$tmp/out"
+	verdict $? 'tj info devices with a GPU'
+else
+	skip 'a GPU: the CUDA that computes on the CPU is not built'
+fi
+gives 2 info setings
+says err 'there is no section setings; did you mean settings?'
+
+# ---- show ----
+cat >"$tmp/f.c" <<'END'
+#include <tj.h>
+static void small(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_lt(tj_sum(in[0], TJ_ALL, false), tj_f(3));
+}
+static void twice(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_mul(in[0], tj_f(2)); }
+static void f(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_while(out, small, twice, TJ_LIST(tj_add(in[0], tj_full(TJ_F32, TJ_0D, tj_f(0.375)))), self, NULL);
+}
+int main(void)
+{
+	tj_ctx *c = tj_open(NULL);
+	tj_fn *fn = tj_compile(c, f, NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1));
+	tj_call1(fn, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(2, 3), tj_f(1))));
+	tj_dump(fn, TJ_DUMP_GRAPH, stdout);
+	tj_dump(fn, TJ_DUMP_KERNELS, stdout);
+	tj_explain(fn, stdout);
+	tj_close(c);
+	return 0;
+}
+END
+(cd "$tmp" && cc -std=c11 f.c -I"$OLDPWD/include" -L"$build" -ltj -Wl,-rpath,"$build" -o f &&
+	TJ_DUMP=dumps TJ_LOG=graph,kernels,guards ./f >dump 2>log) 2>"$tmp/err"
+verdict $? 'the program that dumps'
+gives 0 show "$tmp/dump"
+silent err 'tj show'
+plain 'tj show'
+for s in '  %0  f32[2,3]  input slot=0  # f.c:10' 'while' '      cond:' '        ret %4' '  ret %' 'kernel tj_f_k0' '  dims      ' \
+	'load f32 b0 [' 'guards of trace 0' '  argument 0 is f32[2,3]'; do says out "$s"; done
+! grep -q '0x[0-9]' "$tmp/out"
+verdict $? 'tj show prints floats in hex'
+"$tj" show - <"$tmp/dump" 2>"$tmp/err" | cmp -s - "$tmp/out"
+verdict $? 'tj show of stdin differs'
+gives 0 show "$tmp/log"
+for s in '# f/0/0' '  ret %' 'kernel tj_f_k0' 'guards of f/0'; do says out "$s"; done
+gives 0 show "$tmp/dumps"
+says out 'kernel tj_f_k0'
+gives 0 show --json "$tmp/dump" "$tmp/log"
+parses "$tmp/out"
+verdict $? 'tj show --json does not parse'
+if command -v jq >/dev/null; then
+	jq -e 'length == 2 and ([.[0].parts[].kind] | index("graph") != null and index("kernel") != null and index("guards") != null)
+		and ([.[0].parts[] | select(.kind == "graph")][0] | [.nodes[] | select(.op == "input")][0] == {"name": "%2", "op": "input",
+		"type": "f32[2,3]", "args": [], "attributes": {"slot": "0"}, "site": "f.c:10"}
+		and ([.nodes[] | select(.op == "while")][0].regions | keys) == ["body", "cond"]
+		and (.outputs | length) == 1)' "$tmp/out" >/dev/null
+	verdict $? 'tj show --json has other values'
+else
+	skip 'the values of tj show --json: jq is missing'
+fi
+gives 2 show
+says err 'show needs a FILE'
+gives 1 show "$tmp/nowhere"
+says err 'No such file or directory'
+silent out 'tj show of a file that is not there'
+gives 1 show include/tj.h
+says err 'no graph, kernel or guard'
+gives 1 show "$build/libtj.so"
+says err 'it is no text'
+mkdir "$tmp/empty"
+gives 1 show "$tmp/empty"
+says err 'TJ_DUMP=folder makes them'
+
+# ---- cache ----
+gives 0 cache -f "$tmp/cache"
+says out 'entries                    0, 0 bytes of at most '
+(cd "$tmp" && TJ_BACKEND=llvm TJ_CACHE="$tmp/cache" ./f >/dev/null 2>"$tmp/err")
+n=$(find "$tmp/cache" -name '*.code' | wc -l)
+[ "$n" -gt 1 ]
+verdict $? "$n kernels were kept"
+gives 0 cache --folder="$tmp/cache"
+says out "entries                    $n, "
+gives 0 info cache
+gives 0 cache list -f "$tmp/cache"
+says out ' x86-64-v'
+plain 'tj cache list'
+gives 0 cache check -f "$tmp/cache"
+says out "$n whole, 0 of other builds, 0 damaged"
+gives 0 cache list --json -f "$tmp/cache"
+parses "$tmp/out"
+verdict $? 'tj cache list --json does not parse'
+if command -v jq >/dev/null; then
+	jq -e --argjson n "$n" '.entries == $n and (.list | length) == $n and ([.list[] | .kind == "code" and .miss == null] | all)
+		and (.list[0].about | contains("kernel")) and ([.list[].bytes] | add) == .bytes' "$tmp/out" >/dev/null
+	verdict $? 'tj cache list --json has other values'
+else
+	skip 'the values of tj cache list --json: jq is missing'
+fi
+one=$(find "$tmp/cache" -name '*.code' | head -1)
+head -c 100 "$one" >"$tmp/part" && cat "$tmp/part" >"$one"
+gives 1 cache check -f "$tmp/cache"
+says out "$((n - 1)) whole, 0 of other builds, 1 damaged"
+says out 'the file is'
+gives 0 cache clear -f "$tmp/cache"
+says out "removed $n entries"
+[ "$(find "$tmp/cache" -name '*.code' | wc -l)" -eq 0 ]
+verdict $? 'tj cache clear leaves entries'
+gives 0 cache -f off
+says out 'none: the cache is off'
+gives 1 cache clear -f off
+says err 'the disk cache is off'
+gives 2 cache lsit
+says err 'there is no action lsit; did you mean list?'
+gives 2 cache -f
+says err 'folder needs a FOLDER behind it'
+
+# ---- stdout ----
+"$tj" info cpu 2>"$tmp/err" | head -1 >"$tmp/out" && [ ! -s "$tmp/err" ]
+verdict $? 'tj info | head -1 complains'
+"$tj" help >/dev/full 2>"$tmp/err"
+[ $? -eq 1 ] && grep -q 'could not be written: No space left on device' "$tmp/err"
+verdict $? 'tj help >/dev/full'
+"$tj" info --json >/dev/full 2>"$tmp/err"
+[ $? -eq 1 ] && grep -q 'could not be written: No space left on device' "$tmp/err"
+verdict $? 'tj info --json >/dev/full'
+"$tj" help >&- 2>"$tmp/err"
+[ $? -eq 1 ] && grep -q 'could not be written' "$tmp/err"
+verdict $? 'tj help with a closed stdout'
+"$tj" inof >&- 2>&- <&-
+[ $? -eq 2 ]
+verdict $? 'tj inof without stdin, stdout and stderr'
+
+# ---- a terminal ----
+if command -v script >/dev/null; then
+	on_terminal() { env TERM=xterm "$@" script -qec "$tj info cpu" /dev/null >"$tmp/out" 2>"$tmp/err" </dev/null; }
+	on_terminal env && grep -q "$(printf '\033\[1m')CPU" "$tmp/out"
+	verdict $? 'no colours on a terminal'
+	on_terminal NO_COLOR=1 && grep -q CPU "$tmp/out" && ! grep -q "$(printf '\033\[1m')" "$tmp/out"
+	verdict $? 'colours in spite of NO_COLOR'
+	on_terminal TERM=dumb && grep -q CPU "$tmp/out" && ! grep -q "$(printf '\033\[1m')" "$tmp/out"
+	verdict $? 'colours on a dumb terminal'
+	env TERM=xterm script -qec "$tj info libraries" /dev/null >"$tmp/out" 2>"$tmp/err" </dev/null
+	grep -q 'opening libraries' "$tmp/out"
+	verdict $? 'no progress on a terminal'
+else
+	skip 'a terminal: script is missing'
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]

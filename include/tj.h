@@ -944,6 +944,16 @@ TJ_API tj_fn *tj_import_memory_at(const char *site, tj_ctx *c, const void *bytes
 /* The i-th variable of an imported function: its name, and its cell, which tj_read() reads and tj_write() writes. weight: plans may have
  * copies of its content; a write makes new ones. False: there are fewer. */
 TJ_API bool tj_fn_variable(tj_fn *f, int i, const char **name, tj_tensor **cell, bool *weight);
+/* Makes an object file and a C header of an exported function, for programs without libtj: they link the object and libtjrt.a
+ * (tjrt.h, docs/EXPORT.md). All plans of the file must be kernels; what a routine of the library computes, as a sort, is refused. */
+typedef struct tj_object_opts {
+	size_t size;
+	const char *name;        /* prefix of all names in the object and the header; a name in C */
+	const char *header;      /* path of the header; NULL: none */
+} tj_object_opts;
+TJ_API tj_status tj_export_object_at(const char *site, tj_ctx *c, const char *path /* of the exported function */, const char *object,
+                                     const tj_object_opts *opts);
+#define tj_export_object(c, path, object, opts) tj_export_object_at(TJ_SITE, c, path, object, opts)
 #define tj_export(f, path, opts) tj_export_at(TJ_SITE, f, path, opts)
 #define tj_import(c, path, opts) tj_import_at(TJ_SITE, c, path, opts)
 #define tj_import_memory(c, bytes, n, opts) tj_import_memory_at(TJ_SITE, c, bytes, n, opts)

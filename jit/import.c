@@ -29,8 +29,7 @@ static bool read_all(int fd, char *to, size_t n)
 	return true;
 }
 
-/* All of it, to be freed by rt_free(); NULL: err is set. */
-static void *read_file(const char *path, size_t *n, rt_err *err)
+void *jit_read_file(const char *path, size_t *n, rt_err *err)
 {
 	struct stat st;
 	void *bytes = NULL;
@@ -87,8 +86,7 @@ static bool no_code(const jit_pack *k, rt_err *err)
 	return false;
 }
 
-/* Copies the entries of a CPU into a store. */
-static bool take_code(rt_store *s, rt_span entries, uint32_t n)
+bool jit_take_code(rt_store *s, rt_span entries, uint32_t n)
 {
 	rt_span e;
 	for (uint32_t i = 0; i < n; i++) {
@@ -111,7 +109,7 @@ static bool give_code(tj_ctx *c, tj_fn *f, const jit_pack *k, bool recompile, rt
 	if (best < 0) return recompile || no_code(k, err);
 	f->cpu = k->cpu[best].cpu;
 	f->store = rt_store_in_memory(recompile ? c->engine->store : NULL, true, &c->engine->rt.log);
-	return (f->store && take_code(f->store, k->cpu[best].entries, k->cpu[best].n)) ||
+	return (f->store && jit_take_code(f->store, k->cpu[best].entries, k->cpu[best].n)) ||
 	       (rt_fail(err, TJ_ERR_NOMEM, "import", "out of memory"), false);
 }
 
@@ -232,7 +230,7 @@ tj_fn *tj_import_at(const char *site, tj_ctx *c, const char *path, const tj_impo
 	if (!c || jit_refuses_in_body(c, site, "import")) return NULL;
 	if (jit_odd_size(o.size)) return jit_error(c, site, TJ_ERR_ARG, "import", JIT_SIZES, o.size), NULL;
 	if (!path) return jit_error(c, site, TJ_ERR_ARG, "import", "the path of a file that tj_export() wrote", "path is NULL"), NULL;
-	void *bytes = read_file(path, &n, &err);
+	void *bytes = jit_read_file(path, &n, &err);
 	if (!bytes) return fail(c, site, &err);
 	tj_fn *f = import(c, site, bytes, n, &o);
 	rt_free(bytes);

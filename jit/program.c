@@ -79,6 +79,19 @@ static bool admits(const jit_program *p, const int64_t *symbol)
 	return true;
 }
 
+static int64_t step_of(const gd_symbol *s) { return s->mod > 1 ? s->mod : 1; }
+int64_t jit_symbol_size(const gd_symbol *s, int64_t i)
+{
+	const int64_t mod = step_of(s);
+	return s->least + ((s->rest - s->least) % mod + mod) % mod + i * mod;
+}
+
+int64_t jit_symbol_count(const gd_symbol *s)
+{
+	const int64_t first = jit_symbol_size(s, 0), n = first > s->most ? 0 : (s->most - first) / step_of(s) + 1;
+	return n > JIT_P_FAR ? JIT_P_FAR : n;
+}
+
 /* ---- arguments ---- */
 /* The sizes of the call, by symbol; -1: none of its dimensions is that symbol alone. False: an argument does not fit. */
 static bool bind(const jit_program *p, tj_tensor *const *in, int64_t *symbol, uint32_t *bad)

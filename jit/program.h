@@ -102,6 +102,11 @@ void jit_program_body(tj_tensor **out, tj_tensor *const *in, void *program); /* 
 void jit_put_psize(const jit_program *p, const jit_psize *s, rt_text *t);
 void jit_put_parg(const jit_program *p, const jit_parg *a, rt_text *t); /* "f32[B,784]" */
 
+/* The sizes of a symbol: their number, JIT_P_FAR if it is larger; and the i-th one. */
+enum { JIT_P_FAR = 1 << 20 };
+int64_t jit_symbol_count(const gd_symbol *s);
+int64_t jit_symbol_size(const gd_symbol *s, int64_t i);
+
 /* ptext.c */
 void jit_program_print(const jit_program *p, rt_text *t);
 /* text: n bytes, and a zero behind them. room: bytes of the file's data. NULL: err says what is wrong in which line */
@@ -131,7 +136,14 @@ typedef struct jit_pack {
 /* The bytes of a file, to be freed by rt_free(). code: by CPU, a store in memory. NULL: out of memory */
 unsigned char *jit_pack_write(rt_span text, rt_span data, int ncpu, const rt_cpu *cpu, rt_store *const *code, size_t *n);
 bool jit_pack_read(const void *bytes, size_t n, jit_pack *p, rt_err *err); /* what p has lies in bytes, which begin at a multiple of 8 */
+/* The file is the old one or the new one, never a part of it. */
+bool jit_write_file(const char *path, const void *bytes, size_t n, rt_err *err);
 bool jit_pack_entry(rt_span *entries, rt_span *entry); /* takes the first one off; false: there is none, or it is cut off */
+
+/* import.c */
+void *jit_read_file(const char *path, size_t *n, rt_err *err); /* all of it, to be freed by rt_free(); NULL: err is set */
+bool jit_take_code(rt_store *s, rt_span entries,
+                   uint32_t n); /* copies entries of a file into a store; false: out of memory, or they are cut off */
 
 /* call.c */
 /* As tj_call(), up to the return: then see() gets the results as the return would, and all is dropped. */

@@ -99,7 +99,8 @@ VERSION    := $(shell sed -n 's/^.define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
 MAJOR      := $(firstword $(subst ., ,$(VERSION)))
 PUT_INC    := $(DESTDIR)$(includedir)
 PUT_LIB    := $(DESTDIR)$(libdir)
-INSTALLED  := $(addprefix $(PUT_INC)/,tj.h tj.hpp tjrt.h) $(addprefix $(PUT_LIB)/,libtj.so libtj.so.$(MAJOR) libtj.so.$(VERSION) libtj.a libtjrt.a \
+INSTALLED  := $(addprefix $(PUT_INC)/,tj.h tj.hpp tjrt.h) \
+              $(addprefix $(PUT_LIB)/,libtj.so libtj.so.$(MAJOR) libtj.so.$(VERSION) libtj.a libtjrt.a \
               tjit/libtj-llvm.so pkgconfig/tjit.pc cmake/tjit/tjitConfig.cmake cmake/tjit/tjitConfigVersion.cmake)
 # Paths in the files for pkg-config and CMake are relative to them, so that the folder may move.
 up         = $(shell realpath -ms --relative-to=$(libdir)/$1 $(PREFIX))

@@ -22,7 +22,7 @@ target() { # the file to build for a program
 	goldens) echo "$build/tjc" ;;
 	examples) for e in examples/*.c; do echo "$build/${e%.c}"; done ;;
 	products_*) echo "$build/test/products" ;;
-	install) echo lib ;;
+	hpp | install) echo lib ;;
 	ulp_more_few) echo "$build/test/ulp_more" ;;
 	ulp_few | stress_few) echo "$build/test/${1%_few}" ;;
 	matrix_*) echo "$build/test/matrix" ;;

@@ -12,7 +12,7 @@ first { # the usage line
 		w = $i
 		gsub(/\[|\]|\./, "", w)
 		if (w ~ /FILE|FOLDER|PATH|DIR/) files[name] = 1
-		else if (w ~ /^[a-z|]+$/) { gsub(/\|/, " ", w); words[name] = words[name] " " w }
+		else if (w ~ /^[a-z|]*[a-z][a-z|]*$/) { gsub(/\|/, " ", w); words[name] = words[name] " " w }
 	}
 	first = 0
 	next
@@ -39,6 +39,7 @@ first { # the usage line
 	if (s ~ /^ [A-Z]/) { value = s; sub(/^ /, "", value); sub(/ .*/, "", value); s = substr(s, length(value) + 2) }
 	sub(/^ +/, "", s)
 	options[name] = options[name] " " option (letter == "" ? "" : " " letter)
+	if (value != "") takes[name] = takes[name] " " option (letter == "" ? "" : " " letter)
 	spec = "[" zsh_text(s) "]" (value == "" ? "" : ":" tolower(value) ":" (value ~ /FILE|FOLDER|PATH|DIR/ ? "_files" : ""))
 	zsh[name] = zsh[name] " " quoted(option spec) (letter == "" ? "" : " " quoted(letter spec))
 }
@@ -46,11 +47,13 @@ END {
 	for (i = 1; i <= n; i++) all = all (i > 1 ? " " : "") order[i]
 	words["help"] = " " all
 	if (shell == "bash") {
-		print "# completions of tj for bash\n_tj()\n{\n\tlocal words= options= cur=${COMP_WORDS[COMP_CWORD]}"
+		print "# completions of tj for bash\n_tj()\n{\n\tlocal words= options= takes= cur=${COMP_WORDS[COMP_CWORD]}"
 		print "\tif ((COMP_CWORD == 1)); then\n\t\twords='" all "' options='--help --version'\n\telse\n\t\tcase ${COMP_WORDS[1]} in"
 		for (i = 1; i <= n; i++)
-			printf "\t\t%s) words='%s' options='%s' ;;\n", order[i], substr(words[order[i]], 2), substr(options[order[i]] " --help", 2)
+			printf "\t\t%s) words='%s' options='%s' takes='%s ' ;;\n", order[i], substr(words[order[i]], 2),
+				substr(options[order[i]] " --help", 2), takes[order[i]]
 		print "\t\tesac\n\tfi\n\t[[ $cur != -* ]] || words=$options"
+		print "\t[[ $takes != *\" ${COMP_WORDS[COMP_CWORD-1]} \"* ]] || words= # the value of an option"
 		print "\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n}\n# Files where no word fits\ncomplete -o default -F _tj tj"
 	} else {
 		print "#compdef tj\n# completions of tj for zsh\n_tj()\n{\n\tlocal -a commands\n\tcommands=("

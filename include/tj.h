@@ -942,7 +942,7 @@ TJ_API tj_fn *tj_import_at(const char *site, tj_ctx *c, const char *path, const 
 /* Copies what it needs of bytes. */
 TJ_API tj_fn *tj_import_memory_at(const char *site, tj_ctx *c, const void *bytes, size_t n, const tj_import_opts *opts);
 /* The i-th variable of an imported function: its name, and its cell, which tj_read() reads and tj_write() writes. weight: plans may have
- * copies of its content; a write makes new ones. False: there are fewer. */
+ * copies of its content; a write makes new ones. Both are valid until f is freed. False: there are fewer. */
 TJ_API bool tj_fn_variable(tj_fn *f, int i, const char **name, tj_tensor **cell, bool *weight);
 /* Makes an object file and a C header of an exported function, for programs without libtj: they link the object and libtjrt.a
  * (tjrt.h, docs/EXPORT.md). All plans of the file must be kernels; what a routine of the library computes, as a sort, is refused. */

@@ -98,33 +98,43 @@ static bool want_tensor(want *w, tj_dtype dtype, int rank, const int64_t *dim, b
 	return true;
 }
 
-/* As the caller says, or as in the last signature that f met. */
-static bool find_arguments(job *j)
+static bool as_given(job *j, const tj_tensor *t, uint32_t i)
+{
+	want *w = &j->arg[i];
+	if (!t || t == TJ_END) return fail(j, TJ_ERR_ARG, "TJ_LIST(a, b)", ".inputs has fewer than %u tensors", j->narg);
+	if (jit_is_number(t)) return w->kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT, true;
+	if (t->kind == RT_POISON) return fail(j, TJ_ERR_ARG, "look at tj_check()", "input %u is poison", i);
+	return want_tensor(w, (tj_dtype)t->dtype, t->rank, t->layout->dim, t->kind == RT_CELL);
+}
+
+/* As in the last signature that f met. Under f->table_lock: other threads may call f. */
+static bool as_met(job *j)
 {
 	const tj_fn *f = j->f;
-	j->narg = (uint32_t)f->opts.nin;
-	if (!(j->arg = rt_calloc((j->narg + 1) * sizeof *j->arg))) return nomem(j);
-	if (!j->o.inputs && !f->entry.n && j->narg)
-		return fail(j, TJ_ERR_STATE, "call it once, or give .inputs",
-		            "%s was never called, so the sizes of its arguments are not known", f->name);
 	const gd_sig *sig = f->entry.n ? &f->entry.v[f->entry.n - 1]->sig : NULL;
+	if (!sig && j->narg)
+		return fail(j, TJ_ERR_STATE, "call it once, or give .inputs", "%s was never called, so the sizes of its arguments are not known", f->name);
 	if (sig && (sig->nint || sig->nfloat) && !j->o.scalars)
 		return fail(j, TJ_ERR_ARG, ".scalars = TJ_SCALARS(TJ_F(1))", "calls of %s have scalars: say which", f->name);
 	for (uint32_t i = 0; i < j->narg; i++) {
-		want *w = &j->arg[i];
-		const tj_tensor *t = j->o.inputs ? j->o.inputs[i] : NULL;
-		if (j->o.inputs && (!t || t == TJ_END))
-			return fail(j, TJ_ERR_ARG, "TJ_LIST(a, b)", ".inputs has fewer than %u tensors", j->narg);
-		if (t && !jit_is_number(t) && t->kind == RT_POISON)
-			return fail(j, TJ_ERR_ARG, "look at tj_check()", "input %u is poison", i);
-		if (t && jit_is_number(t)) w->kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT;
-		else if (t) want_tensor(w, (tj_dtype)t->dtype, t->rank, t->layout->dim, t->kind == RT_CELL);
-		else if (sig->arg[i].layout)
-			want_tensor(w, (tj_dtype)sig->arg[i].layout->dtype, sig->arg[i].layout->rank, sig->arg[i].layout->dim,
-			            sig->arg[i].kind == GD_CELL);
-		else w->kind = sig->arg[i].kind;
+		const rt_layout *l = sig->arg[i].layout;
+		if (l) want_tensor(&j->arg[i], (tj_dtype)l->dtype, l->rank, l->dim, sig->arg[i].kind == GD_CELL);
+		else j->arg[i].kind = sig->arg[i].kind;
 	}
 	return true;
+}
+
+static bool find_arguments(job *j)
+{
+	bool ok = true;
+	j->narg = (uint32_t)j->f->opts.nin;
+	if (!(j->arg = rt_calloc((j->narg + 1) * sizeof *j->arg))) return nomem(j);
+	for (uint32_t i = 0; ok && j->o.inputs && i < j->narg; i++) ok = as_given(j, j->o.inputs[i], i);
+	if (j->o.inputs) return ok;
+	rt_lock(&j->f->table_lock);
+	ok = as_met(j);
+	rt_unlock(&j->f->table_lock);
+	return ok;
 }
 
 static int64_t dim_at(const job *j, uint32_t k, const want *w, int d)

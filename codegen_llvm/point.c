@@ -131,8 +131,22 @@ static void round_f16(cg *c, cg_str name, int lanes, cg_str v)
 	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, halves(lanes).s, t.s, i16s(lanes).s);
 }
 
+/* The low halves of i64, as one shuffle of two registers: LLVM would narrow each and join the results. */
+static void low_halves(cg *c, cg_str name, int lanes, cg_str v)
+{
+	const cg_str t = cg_tmp(c), type = cg_type(TJ_I32, 2 * lanes);
+	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", t.s, cg_type(TJ_I64, lanes).s, v.s, type.s);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s poison, <%d x i32> ", name.s, type.s, t.s, type.s, lanes);
+	cg_iota(c->out, "i32", 2, lanes);
+	rt_puts(c->out, "\n");
+}
+
 void cg_convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v)
 {
+	if (from == TJ_I64 && to == TJ_I32 && c->bits == 512 && lanes > 8) {
+		low_halves(c, name, lanes, v);
+		return;
+	}
 	if (from != to && (rt_is_narrow(from) || rt_is_narrow(to))) {
 		if (rt_is_narrow(from)) widen(c, name, from, lanes, v);
 		else if (to == TJ_F16) round_f16(c, name, lanes, v);

@@ -183,7 +183,7 @@ static uint32_t divide(lo_builder *B, const ir_node *n, tj_dtype t, uint32_t *sr
 	if (!B->L->o->int_div_zero) fault(B, n, is, TJ_ERR_DIV, 0);
 	src[1] = prim(B, LO_SELECT, t, 3, is, constant(B, t, 1), src[1]);
 	uint32_t q = lo_point(B->k, (ir_op)n->op, t, (tj_dtype)n->dtype, src);
-	return prim(B, LO_SELECT, (tj_dtype)n->dtype, 3, is, zero, q);
+	return B->L->o->int_div_zero ? prim(B, LO_SELECT, (tj_dtype)n->dtype, 3, is, zero, q) : q;
 }
 
 /* Compares integers of a dtype t narrower than i64 with a run-time number n. The result is that of an i64 comparison, but it is

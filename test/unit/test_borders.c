@@ -117,6 +117,32 @@ static void bytes(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[2] = tj_bincount(tj_ravel(draw(&p, 2) ? a : tj_cast(a, TJ_I32)), NULL, 0, 256);
 }
 
+/* Pixels: columns in another order, some of them, joined with others; quotients. */
+static tj_tensor *recoloured(program *p, tj_tensor *x)
+{
+	const int64_t n = tj_dim(x, 1);
+	switch (draw(p, 7)) {
+	case 0: return tj_flip(x, TJ_AXES(-1));
+	case 1: return tj_cat(TJ_LIST(tj_slice(x, 1, 1, n, 1), tj_slice(x, 1, 0, 1, 1)), 1);
+	case 2: return tj_cat(TJ_LIST(tj_slice(x, 1, n - 1, n, 1), tj_mul(tj_slice(x, 1, 0, n - 1, 1), tj_i(3))), 1);
+	case 3: return tj_floor_divide(tj_add(x, tj_slice(x, 1, 0, 1, 1)), tj_i(1 + draw(p, 40)));
+	case 4: return tj_remainder(tj_flip(x, TJ_AXES(-1)), tj_i(2 + draw(p, 40)));
+	case 5: return tj_trunc_divide(tj_add(tj_mul(x, tj_slice(x, 1, n - 1, n, 1)), tj_i(127)), tj_i(1 + draw(p, 255)));
+	default: return tj_transpose(tj_reshape(tj_transpose(x, 0, 1), TJ_SHAPE(n, tj_dim(x, 0))), 0, 1);
+	}
+}
+
+static void pixels(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	static const tj_dtype wide[] = { TJ_U8, TJ_I16, TJ_I32, TJ_I64 };
+	program p = *(program *)self;
+	tj_tensor *x = tj_cast(in[0], wide[draw(&p, 4)]), *y = tj_cast(in[1], TJ_F32);
+	for (int i = 0; i < 3; i++) x = recoloured(&p, x);
+	out[0] = tj_cast(x, TJ_U8);
+	out[1] = draw(&p, 2) ? tj_flip(in[1], TJ_AXES(-1)) : tj_add(tj_flip(y, TJ_AXES(draw(&p, 2))), tj_cast(x, TJ_F32));
+	out[2] = draw(&p, 3) ? tj_mul(tj_slice(y, 1, 0, p.dim[1] - 1, 1), tj_f(0.5)) : tj_sum(recoloured(&p, x), TJ_AXES(-1), false);
+}
+
 /* Long chains in which each value is read twice: lowering looks at a few ways to a value, not at all of them. */
 static void chains(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -226,12 +252,14 @@ static program grid(int i)
 
 static program points_of(int i) { return (program){ (uint32_t)i * 6007u + 1, 2, { 130 + i, i % 5 ? 2 + i % 3 : i % 2 ? 8 : 16 } }; }
 static program matrices_of(int i) { return (program){ (uint32_t)i * 4001u + 1, 3, { 70 + i, 2 + i % 3, 2 + i % 3 } }; }
+static program pixels_of(int i) { return (program){ (uint32_t)i * 7013u + 1, 2, { 130 + i, 2 + i % 4 } }; }
 static program bytes_of(int i) { return (program){ (uint32_t)i * 5003u + 1, 2, { 3 + i % 4, 200 + 37 * (i % 11) } }; }
 static program picture(int i) { return (program){ (uint32_t)i * 3001u + 1, 2, { 30 + i % 4, 70 + 7 * (i % 11) } }; }
 
 static void all_grids(void **s) { (void)s, each(grids, TJ_F32, "grids", 90, grid); }
 static void all_points(void **s) { (void)s, each(points, TJ_F32, "points", 90, points_of); }
 static void all_matrices(void **s) { (void)s, each(matrices, TJ_F32, "matrices", 60, matrices_of); }
+static void all_pixels(void **s) { (void)s, each(pixels, TJ_U8, "pixels", 90, pixels_of); }
 static void all_bytes(void **s) { (void)s, each(bytes, TJ_U8, "bytes", 36, bytes_of); }
 static void all_stencils(void **s) { (void)s, each(stencils, TJ_U8, "stencils", 90, picture); }
 
@@ -321,7 +349,7 @@ static void long_chains(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids),   cmocka_unit_test(all_points),   cmocka_unit_test(all_matrices),
-		                            cmocka_unit_test(all_bytes),   cmocka_unit_test(long_chains),  cmocka_unit_test(bools),
+		                            cmocka_unit_test(all_bytes),   cmocka_unit_test(long_chains),  cmocka_unit_test(bools),      cmocka_unit_test(all_pixels),
 		                            cmocka_unit_test(all_windows), cmocka_unit_test(all_stencils), cmocka_unit_test(sizes_move) };
 	KIT_RUN(tests);
 }

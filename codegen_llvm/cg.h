@@ -215,6 +215,7 @@ cg_str cg_x86_pick_byte(cg *c, cg_str low, cg_str high, cg_str index); /* 64 byt
 cg_str cg_x86_sum_bytes(cg *c, int n, cg_str bytes);  /* of n bytes, eight to a lane of i64 */
 void cg_x86_scale(cg *c, cg_str name, tj_dtype t, int n, cg_str x, cg_str power);   /* x * 2^floor(power); AVX-512 */
 void cg_x86_keep_nan(cg *c, cg_str name, tj_dtype t, int n, cg_str other, cg_str x); /* x where it is a NaN, else other; AVX-512 */
+void cg_x86_fix(cg *c, cg_str name, tj_dtype t, int n, cg_str x);  /* LO_FIX, of a register or less */
 cg_str cg_x86_dot_bytes(cg *c, cg_str sum, cg_str bytes, cg_str signed_bytes); /* four products to a lane of i32; 512 bits */
 cg_str cg_x86_dot_i16(cg *c, int n, cg_str sum, cg_str a, cg_str b); /* two products to each of n lanes of i32 */
 cg_str cg_x86_dot_bf16(cg *c, cg_str sum, cg_str x, cg_str y); /* two products to a lane of f32; 512 bits */

@@ -44,6 +44,18 @@ void cg_x86_keep_nan(cg *c, cg_str name, tj_dtype t, int n, cg_str other, cg_str
 	        letter(t), type.s, other.s, type.s, x.s, cg_type(it, n).s, cg_literal(it, 0x11, n).s, n);
 }
 
+/* CVTTPS2DQ of 128, 256 or 512 bits, VCVTTPD2QQ of 512 bits */
+void cg_x86_fix(cg *c, cg_str name, tj_dtype t, int n, cg_str x)
+{
+	const tj_dtype it = t == TJ_F32 ? TJ_I32 : TJ_I64;
+	const cg_str from = cg_type(t, n), to = cg_type(it, n);
+	if (n * (int)tj_dtype_size(t) < 64)
+		rt_putf(c->out, "  %s = call %s @llvm.x86.%s(%s %s)\n", name.s, to.s, n == 8 ? "avx.cvtt.ps2dq.256" : "sse2.cvttps2dq", from.s, x.s);
+	else
+		rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.mask.cvttp%s.512(%s %s, %s zeroinitializer, i%d -1, i32 4)\n", name.s, to.s,
+		        t == TJ_F32 ? "s2dq" : "d2qq", from.s, x.s, to.s, n);
+}
+
 /* VPDPBUSD */
 cg_str cg_x86_dot_bytes(cg *c, cg_str sum, cg_str bytes, cg_str signed_bytes)
 {

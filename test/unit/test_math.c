@@ -252,6 +252,19 @@ static void test_casts(void **state)
 	assert_true(ir_cast_scalar((ir_scalar){ .d = 0x1p-149 }, TJ_F64, TJ_F32).f == 0x1p-149f);
 }
 
+/* A limit that is NaN is the result, the upper one first; so is an element that is NaN. */
+static void test_clamp(void **state)
+{
+	(void)state;
+	static const float v[][4] = { { 3, 1, 2, 2 },     { 0, 1, 2, 1 },     { 1.5f, 1, 2, 1.5f }, { 3, 2, 1, 1 },
+		                      { 3, NAN, 2, NAN }, { 3, 1, NAN, NAN }, { NAN, 1, 2, NAN },   { 3, NAN, NAN, NAN } };
+	for (size_t i = 0; i < RT_COUNT(v); i++) {
+		const ir_scalar f[3] = { { .f = v[i][0] }, { .f = v[i][1] }, { .f = v[i][2] } };
+		const float got = ir_point_get(IR_clamp, RT_F)(f, TJ_F32).f;
+		if (got != v[i][3] && (got == got || v[i][3] == v[i][3])) fail_msg("clamp %zu is %g", i, (double)got);
+	}
+}
+
 /* The vectors of the Random123 distribution; f64 shows 53 of the first 64 bits. */
 static void test_philox(void **state)
 {
@@ -508,7 +521,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pow), cmocka_unit_test(test_fmod),
-		cmocka_unit_test(test_integers), cmocka_unit_test(test_casts), cmocka_unit_test(test_philox),
+		cmocka_unit_test(test_integers), cmocka_unit_test(test_casts), cmocka_unit_test(test_clamp), cmocka_unit_test(test_philox),
 			cmocka_unit_test(test_normal),
 		cmocka_unit_test(test_kernels),
 	};

@@ -114,6 +114,13 @@ static void bytes(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = tj_sum(draw(&p, 2) ? tj_abs(tj_sub(tj_cast(a, TJ_I32), tj_cast(b, TJ_I32))) : tj_lt(a, b), TJ_AXES(-1), false);
 	if (draw(&p, 3) == 0) /* a table of bytes, read at bytes */
 		out[0] = tj_index_select(tj_slice(tj_ravel(b), 0, 0, draw(&p, 2) ? 256 : 300, 1), 0, tj_add(tj_ravel(a), tj_i(draw(&p, 2))));
+	if (draw(&p, 2)) { /* a table of n elements */
+		static const int64_t sizes[] = { 1, 5, 16, 17, 32, 33, 64, 100, 130, 250 };
+		const int64_t n = sizes[draw(&p, 10)];
+		tj_tensor *table = tj_slice(tj_ravel(b), 0, 0, n, 1), *index = draw(&p, 2) ? a : tj_cast(a, draw(&p, 2) ? TJ_I32 : TJ_I64);
+		if (draw(&p, 2)) table = tj_cast(table, draw(&p, 2) ? TJ_F32 : TJ_I32);
+		out[1] = tj_index_select(table, 0, tj_remainder(tj_ravel(index), tj_i(n)));
+	}
 	out[2] = tj_bincount(tj_ravel(draw(&p, 2) ? a : tj_cast(a, TJ_I32)), NULL, 0, 256);
 }
 
@@ -260,7 +267,7 @@ static void all_grids(void **s) { (void)s, each(grids, TJ_F32, "grids", 90, grid
 static void all_points(void **s) { (void)s, each(points, TJ_F32, "points", 90, points_of); }
 static void all_matrices(void **s) { (void)s, each(matrices, TJ_F32, "matrices", 60, matrices_of); }
 static void all_pixels(void **s) { (void)s, each(pixels, TJ_U8, "pixels", 90, pixels_of); }
-static void all_bytes(void **s) { (void)s, each(bytes, TJ_U8, "bytes", 36, bytes_of); }
+static void all_bytes(void **s) { (void)s, each(bytes, TJ_U8, "bytes", 120, bytes_of); }
 static void all_stencils(void **s) { (void)s, each(stencils, TJ_U8, "stencils", 90, picture); }
 
 /* Sizes that move are cut at the edges, too, and from the third one on code is there already. */

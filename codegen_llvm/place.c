@@ -40,7 +40,7 @@ uint32_t cg_index_of(const lo_kernel *k, const lo_ins *in)
 	return x->op == LO_CONVERT && x->dtype == TJ_I64 ? x->src[0] : in->dyn;
 }
 
-/* The size that an index was compared with, before 0 was taken in place of what is out of range; 0: it was not, or the size is no literal. */
+/* The size with which an index was compared, before 0 was taken in place of what is out of range; 0: it was not. */
 static int64_t checked_size(const lo_kernel *k, const lo_ins *x)
 {
 	if (x->op != LO_SELECT || k->ins.v[x->src[1]].op != LO_CONST || k->ins.v[x->src[1]].imm) return 0;

@@ -20,7 +20,8 @@ cg_str cg_x86_pick_byte(cg *c, cg_str low, cg_str high, cg_str index)
 void cg_x86_pick_word(cg *c, cg_str name, tj_dtype t, cg_str low, cg_str high, cg_str index)
 {
 	const cg_str r = cg_tmp(c), type = cg_type(t, 16);
-	rt_putf(c->out, "  %s.l = bitcast %s %s to <16 x float>\n  %s.h = bitcast %s %s to <16 x float>\n", r.s, type.s, low.s, r.s, type.s, high.s);
+	rt_putf(c->out, "  %s.l = bitcast %s %s to <16 x float>\n", r.s, type.s, low.s);
+	rt_putf(c->out, "  %s.h = bitcast %s %s to <16 x float>\n", r.s, type.s, high.s);
 	rt_putf(c->out,
 	        "  %s = call <16 x float> @llvm.x86.avx512.vpermi2var.ps.512(<16 x float> %s.l, <16 x i32> %s, <16 x float> %s.h)\n"
 	        "  %s = bitcast <16 x float> %s to %s\n",

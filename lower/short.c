@@ -282,7 +282,8 @@ static bool has_memory(const pass *p, ir_ref r, int depth)
 {
 	enum { DEEP = 8 };
 	const ir_node *n = node(p, r);
-	bool any = n->op == IR_input || n->op == IR_data || depth == DEEP || !(lo_by_element(p->w.from, n) || is_view(n) || ir_is_leaf(n->op) || !n->nsrc);
+	const bool known = lo_by_element(p->w.from, n) || is_view(n) || ir_is_leaf(n->op) || !n->nsrc;
+	bool any = n->op == IR_input || n->op == IR_data || depth == DEEP || !known;
 	for (int k = 0; k < n->nsrc && !any; k++) any = has_memory(p, operand(p, n, k), depth + 1);
 	return any;
 }

@@ -79,8 +79,8 @@ void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, 
 static const char prelude[] =
 	"typedef long i64; typedef union { i64 i; float f; double d; } S;\n"
 	"typedef struct { void *const *buf; const unsigned long *num; int *fault; char *scratch; const i64 *size; char *shared; } args;\n"
-	"extern S mock_load(int, const void *); extern void mock_store(int, void *, S); extern S mock_convert(S, int, int); extern S mock_fix(S, int); extern S "
-	"mock_bitcast(S, int, int);\n"
+	"extern S mock_load(int, const void *); extern void mock_store(int, void *, S); extern S mock_convert(S, int, int); extern S "
+	"mock_bitcast(S, int, int); extern S mock_fix(S, int);\n"
 	"extern S mock_op(int, int, S, S, S); extern S mock_reduce(int, int, int, const S *, i64); extern void mock_part(int, int, int, const S "
 	"*, i64, void *, i64, i64, i64);\n"
 	"extern S *mock_rows(i64); extern void free(void *); extern void abort(void);\n";

@@ -356,7 +356,8 @@ static void long_chains(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids),   cmocka_unit_test(all_points),   cmocka_unit_test(all_matrices),
-		                            cmocka_unit_test(all_bytes),   cmocka_unit_test(long_chains),  cmocka_unit_test(bools),      cmocka_unit_test(all_pixels),
+		                            cmocka_unit_test(all_bytes),   cmocka_unit_test(long_chains),  cmocka_unit_test(bools),
+		                            cmocka_unit_test(all_pixels),
 		                            cmocka_unit_test(all_windows), cmocka_unit_test(all_stencils), cmocka_unit_test(sizes_move) };
 	KIT_RUN(tests);
 }

@@ -113,7 +113,8 @@ static bool as_met(job *j)
 	const tj_fn *f = j->f;
 	const gd_sig *sig = f->entry.n ? &f->entry.v[f->entry.n - 1]->sig : NULL;
 	if (!sig && j->narg)
-		return fail(j, TJ_ERR_STATE, "call it once, or give .inputs", "%s was never called, so the sizes of its arguments are not known", f->name);
+		return fail(j, TJ_ERR_STATE, "call it once, or give .inputs",
+		            "%s was never called, so the sizes of its arguments are not known", f->name);
 	if (sig && (sig->nint || sig->nfloat) && !j->o.scalars)
 		return fail(j, TJ_ERR_ARG, ".scalars = TJ_SCALARS(TJ_F(1))", "calls of %s have scalars: say which", f->name);
 	for (uint32_t i = 0; i < j->narg; i++) {

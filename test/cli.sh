@@ -173,24 +173,24 @@ verdict $? "$n kernels were kept"
 gives 0 cache --folder="$tmp/cache"
 says out "entries                    $n, "
 gives 0 info cache
-gives 0 cache list -f "$tmp/cache"
+gives 0 cache ls -f "$tmp/cache"
 says out ' x86-64-v'
-plain 'tj cache list'
-gives 0 cache check -f "$tmp/cache"
+plain 'tj cache ls'
+gives 0 cache verify -f "$tmp/cache"
 says out "$n whole, 0 of other builds, 0 damaged"
-gives 0 cache list --json -f "$tmp/cache"
+gives 0 cache ls --json -f "$tmp/cache"
 parses "$tmp/out"
-verdict $? 'tj cache list --json does not parse'
+verdict $? 'tj cache ls --json does not parse'
 if command -v jq >/dev/null; then
 	jq -e --argjson n "$n" '.entries == $n and (.list | length) == $n and ([.list[] | .kind == "code" and .miss == null] | all)
 		and (.list[0].about | contains("kernel")) and ([.list[].bytes] | add) == .bytes' "$tmp/out" >/dev/null
-	verdict $? 'tj cache list --json has other values'
+	verdict $? 'tj cache ls --json has other values'
 else
-	skip 'the values of tj cache list --json: jq is missing'
+	skip 'the values of tj cache ls --json: jq is missing'
 fi
 one=$(find "$tmp/cache" -name '*.code' | head -1)
 head -c 100 "$one" >"$tmp/part" && cat "$tmp/part" >"$one"
-gives 1 cache check -f "$tmp/cache"
+gives 1 cache verify -f "$tmp/cache"
 says out "$((n - 1)) whole, 0 of other builds, 1 damaged"
 says out 'the file is'
 gives 0 cache clear -f "$tmp/cache"
@@ -201,8 +201,10 @@ gives 0 cache -f off
 says out 'none: the cache is off'
 gives 1 cache clear -f off
 says err 'the disk cache is off'
-gives 2 cache lsit
-says err 'there is no action lsit; did you mean list?'
+gives 2 cache stast
+says err 'there is no action stast; did you mean stats?'
+gives 0 cache stats -f off
+says out 'none: the cache is off'
 gives 2 cache -f
 says err 'folder needs a FOLDER behind it'
 

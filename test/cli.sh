@@ -37,7 +37,7 @@ gives 2
 says out 'tj help COMMAND'
 gives 0 help
 silent err 'tj help'
-for c in info show cache help; do
+for c in info show compile cache help; do
 	says out "  $c "
 	"$tj" help $c >"$tmp/help" && "$tj" $c --help >"$tmp/out" 2>"$tmp/err"
 	[ $c = help ] || cmp -s "$tmp/help" "$tmp/out"
@@ -162,6 +162,41 @@ says err 'it is no text'
 mkdir "$tmp/empty"
 gives 1 show "$tmp/empty"
 says err 'TJ_DUMP=folder makes them'
+
+# ---- compile ----
+mkdir "$tmp/models"
+"$build/test/exported" write "$tmp/models" >"$tmp/out" 2>"$tmp/err"
+verdict $? 'three models are exported'
+gives 0 compile "$tmp/models/digits.tjx" -o "$tmp/digits.o" --header "$tmp/digits.h"
+silent err 'tj compile'
+says out "$tmp/digits.o: "
+says out "$tmp/digits.h: "
+(cd "$tmp" && printf '#include "digits.h"\nint main(void) { return digits_workspace_bytes(3) == 0; }\n' >main.c &&
+	cc -std=c11 -I"$OLDPWD/include" main.c digits.o "$build/libtjrt.a" -o main && ./main) >"$tmp/out" 2>"$tmp/err"
+verdict $? 'a program with the object of tj compile'
+cp "$tmp/models/options.tjx" "$tmp/models/2 options.v1.tjx"
+gives 0 compile "$tmp/models/2 options.v1.tjx" --output="$tmp/o.o" --json
+parses "$tmp/out"
+verdict $? 'tj compile --json does not parse'
+says out '"name": "_2_options_v1"'
+says out '"header": null'
+gives 0 compile "$tmp/models/options.tjx" -o "$tmp/o.o" --header "$tmp/o.h" --name priced
+grep -q 'priced_run(' "$tmp/o.h"
+verdict $? 'tj compile --name'
+gives 1 compile "$tmp/models/options.tjx" -o "$tmp/o.o" --name 'two words'
+says err 'export_object: .name is no name in C (letters, digits and _)'
+gives 1 compile "$tmp/f.c" -o "$tmp/o.o"
+says err 'it is no exported function'
+gives 1 compile "$tmp/nowhere.tjx" -o "$tmp/o.o"
+says err 'No such file or directory'
+gives 1 compile "$tmp/models/options.tjx" -o "$tmp/nowhere/o.o"
+says err 'No such file or directory'
+gives 2 compile "$tmp/models/options.tjx"
+says err 'compile needs an output, -o FILE'
+gives 2 compile -o "$tmp/o.o"
+says err 'compile needs a FILE'
+gives 2 compile one two -o "$tmp/o.o"
+says err 'takes one FILE'
 
 # ---- cache ----
 gives 0 cache -f "$tmp/cache"

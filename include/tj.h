@@ -944,6 +944,13 @@ TJ_API tj_fn *tj_import_memory_at(const char *site, tj_ctx *c, const void *bytes
 /* The i-th variable of an imported function: its name, and its cell, which tj_read() reads and tj_write() writes. weight: plans may have
  * copies of its content; a write makes new ones. False: there are fewer. */
 TJ_API bool tj_fn_variable(tj_fn *f, int i, const char **name, tj_tensor **cell, bool *weight);
+/* What an imported function takes and gives. type: "f32[B,784]", or "int" or "float" for a number; it lives as long as f. False: there are
+ * fewer arguments. */
+TJ_API bool tj_fn_argument(tj_fn *f, int i, const char **type);
+/* The i-th scalar of its tj_call_ex(): TJ_SCALAR_F takes any value, TJ_SCALAR_I only .i. False: there are fewer. */
+TJ_API bool tj_fn_scalar(tj_fn *f, int i, tj_scalar *scalar);
+/* Number of its results; -1: f was not imported. What these four functions tell never changes, so any thread may ask until f is freed. */
+TJ_API int tj_fn_results(tj_fn *f);
 /* Makes an object file and a C header of an exported function, for programs without libtj: they link the object and libtjrt.a
  * (tjrt.h, docs/EXPORT.md). All plans of the file must be kernels; what a routine of the library computes, as a sort, is refused. */
 typedef struct tj_object_opts {

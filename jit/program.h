@@ -88,6 +88,7 @@ typedef struct jit_program {
 	rt_vec(jit_poperand) out;
 	/* of an imported function: */
 	struct jit_program *next; /* jit_engine.programs */
+	const char **type;      /* by argument: its text */
 	tj_tensor **cell;       /* by variable */
 	tj_tensor ***address;   /* of these, ended by TJ_END_VAR: cells, then weights */
 } jit_program;

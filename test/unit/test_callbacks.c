@@ -372,7 +372,10 @@ static void try_files(const probe *p)
 	REFUSED(tj_cache_walk, tj_cache_walk(p->c, false, visit, NULL) == TJ_ERR_STATE);
 	REFUSED(tj_cache_clear, tj_cache_clear(p->c, NULL, NULL) == TJ_ERR_STATE);
 	ALLOWED(tj_cache_miss, tj_cache_miss(p->c, 0, NULL, NULL, NULL));
-	ALLOWED(tj_fn_variable, !tj_fn_variable(p->f, 0, NULL, NULL, NULL)); /* f was not imported */
+	ALLOWED(tj_fn_argument, !tj_fn_argument(p->f, 0, NULL)); /* f was not imported */
+	ALLOWED(tj_fn_scalar, !tj_fn_scalar(p->f, 0, NULL));
+	ALLOWED(tj_fn_results, tj_fn_results(p->f) == -1);
+	ALLOWED(tj_fn_variable, !tj_fn_variable(p->f, 0, NULL, NULL, NULL));
 }
 
 /* An op of each class: they all come in by jit_event(). */

@@ -345,6 +345,31 @@ static void test_variables(void **state)
 	tj_close(c);
 }
 
+static void test_arguments(void **state)
+{
+	(void)state;
+	const model *m = &models[1]; /* black_scholes */
+	const char *type = NULL;
+	tj_scalar s;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+	tj_fn *f = make(c, m);
+	run(c, f, m, 2);
+	assert_int_equal(tj_fn_results(f), -1); /* it was not imported */
+	assert_false(tj_fn_argument(f, 0, &type) || tj_fn_scalar(f, 0, &s));
+	assert_int_equal(tj_export(f, path, TJ_OPTS(tj_export_opts, .cpus = "", .scalars = TJ_SCALARS(TJ_F(1), TJ_F(1)))), TJ_OK);
+	f = tj_import(c, path, NULL);
+	kit_ok(c);
+	assert_int_equal(tj_fn_results(f), 1);
+	assert_true(tj_fn_argument(f, 1, &type) && tj_fn_argument(f, 1, NULL));
+	assert_string_equal(type, "f32[N]");
+	assert_false(tj_fn_argument(f, 2, &type) || tj_fn_argument(f, -1, &type) || tj_fn_argument(NULL, 0, &type));
+	assert_true(tj_fn_scalar(f, 1, &s) && tj_fn_scalar(f, 1, NULL));
+	assert_int_equal(s.kind, TJ_SCALAR_F);
+	assert_false(tj_fn_scalar(f, 2, &s) || tj_fn_scalar(f, -1, &s) || tj_fn_scalar(NULL, 0, &s));
+	assert_int_equal(tj_fn_results(NULL), -1);
+	tj_close(c);
+}
+
 /* ---- refusals ---- */
 static void looks(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -654,6 +679,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_models, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_widths, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_variables, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_arguments, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_refused, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_calls, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_damage, make_path, drop_path),

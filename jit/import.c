@@ -60,12 +60,18 @@ static int best_cpu(const jit_pack *k)
 	return best;
 }
 
+void jit_put_cpu(const rt_cpu *cpu, rt_text *t)
+{
+	rt_putf(t, "%d bits", cpu->bits);
+	for (int b = 0; rt_feature_name(b); b++)
+		if (cpu->features >> b & 1) rt_putf(t, " +%s", rt_feature_name(b));
+}
+
 static void put_cpus(const jit_pack *k, rt_text *t)
 {
 	for (int i = 0; i < k->ncpu; i++) {
-		rt_putf(t, "%s%d bits", i ? ", " : "", k->cpu[i].cpu.bits);
-		for (int b = 0; rt_feature_name(b); b++)
-			if (k->cpu[i].cpu.features >> b & 1) rt_putf(t, " +%s", rt_feature_name(b));
+		rt_puts(t, i ? ", " : "");
+		jit_put_cpu(&k->cpu[i].cpu, t);
 	}
 	if (!k->ncpu) rt_puts(t, "none");
 }

@@ -359,6 +359,7 @@ static void try_devices(const probe *p)
 	REFUSED(tj_reset_peak, tj_reset_peak(p->c, TJ_CPU) == TJ_ERR_STATE);
 }
 
+static bool look(void *env, const tj_export_part *e) { return (void)env, (void)e, false; }
 static bool visit(void *env, const tj_cache_entry *e) { return (void)env, (void)e, false; }
 
 static void try_files(const probe *p)
@@ -366,6 +367,7 @@ static void try_files(const probe *p)
 	tj_cache_info i = { .size = sizeof i };
 	REFUSED(tj_export, tj_export(p->f, "/nowhere/f.tjx", NULL) == TJ_ERR_STATE);
 	REFUSED(tj_export_object, tj_export_object(p->c, "/nowhere/f.tjx", "/nowhere/f.o", NULL) == TJ_ERR_STATE);
+	REFUSED(tj_export_walk, tj_export_walk(p->c, "/nowhere/f.tjx", look, NULL) == TJ_ERR_STATE);
 	REFUSED(tj_import, !tj_import(p->c, "/nowhere/f.tjx", NULL));
 	REFUSED(tj_import_memory, !tj_import_memory(p->c, "", 0, NULL));
 	REFUSED(tj_cache_info, tj_cache_info(p->c, &i) == TJ_ERR_STATE);

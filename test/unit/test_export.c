@@ -658,7 +658,11 @@ static bool never(void *env, const tj_export_part *p)
 	fail_msg("%s of a damaged file", p->kind);
 	return false;
 }
-static bool touch(void *env, const tj_export_part *p) { return *(size_t *)env += strlen(p->kind) + strlen(p->name) + strlen(p->text), true; }
+static bool touch(void *env, const tj_export_part *p)
+{
+	*(size_t *)env += strlen(p->kind) + strlen(p->name) + strlen(p->text);
+	return true;
+}
 
 static void test_damage(void **state)
 {

@@ -2,6 +2,7 @@
 /* showexport: what tj show says of an exported function. The library reads the file, and runs nothing of it. */
 #include "cli/show.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool show_is_export(const char *path)
@@ -99,7 +100,12 @@ static void print_program(const char *text)
 		bool in_head = false;
 		end = text + strcspn(text, "\n");
 		for (size_t i = 0; i < sizeof head / sizeof *head; i++) in_head = in_head || !strncmp(text, head[i], strlen(head[i]));
-		if (!in_head) printf("  %.*s\n", (int)(end - text), text);
+		char *line = in_head ? NULL : strndup(text, (size_t)(end - text));
+		if (!line) continue;
+		printf("  ");
+		show_decimal(line);
+		putchar('\n');
+		free(line);
 	}
 }
 

@@ -304,7 +304,7 @@ silent err 'tj show g.tjx'
 plain 'tj show g.tjx'
 for s in 'function g' '  size N                     1..8' '  argument 0                 f32[N]' '  argument 1                 float' \
 	'  scalar 1                   int 7' '  results                    2' '  state calls                f32[], 4 bytes' ' kernels, ' \
-	'  code for 512 bits          ' ', by tjit ' '  0 ' '  return '; do says out "$s"; done
+	'  code for 512 bits          ' ', by tjit ' '  0 ' '  number 2 float 401c000000000000 7' '  return '; do says out "$s"; done
 ! grep -q '  variable ' "$tmp/out"
 verdict $? 'tj show prints the head of the program'
 gives 0 show --json "$g" "$tmp/dump"

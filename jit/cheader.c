@@ -39,13 +39,6 @@ static void put_size_array(const jit_program *p, rt_text *t)
 	rt_puts(t, "0 };\n");
 }
 
-static void put_var_shape(const jit_pvar *v, rt_text *t)
-{
-	rt_putf(t, "%s[", tj_dtype_name((tj_dtype)v->dtype));
-	for (int d = 0; d < v->rank; d++) rt_putf(t, d ? ",%lld" : "%lld", (long long)v->dim[d]);
-	rt_puts(t, "]");
-}
-
 static void put_comment(const jit_iface *x, rt_text *t)
 {
 	const jit_program *p = x->p;
@@ -63,7 +56,7 @@ static void put_comment(const jit_iface *x, rt_text *t)
 		rt_puts(t, " *   ");
 		put_name(p->var.v[i].name, t);
 		rt_puts(t, ": ");
-		put_var_shape(&p->var.v[i], t);
+		jit_put_pvar(&p->var.v[i], t);
 		rt_puts(t, ", a state");
 		if (x->assigned_of[i] != UINT32_MAX) rt_puts(t, "; its next value goes to "), put_name(p->var.v[i].name, t), rt_puts(t, "_next");
 		rt_puts(t, "\n");

@@ -60,12 +60,18 @@ static int best_cpu(const jit_pack *k)
 	return best;
 }
 
+void jit_put_cpu(const rt_cpu *cpu, rt_text *t)
+{
+	rt_putf(t, "%d bits", cpu->bits);
+	for (int b = 0; rt_feature_name(b); b++)
+		if (cpu->features >> b & 1) rt_putf(t, " +%s", rt_feature_name(b));
+}
+
 static void put_cpus(const jit_pack *k, rt_text *t)
 {
 	for (int i = 0; i < k->ncpu; i++) {
-		rt_putf(t, "%s%d bits", i ? ", " : "", k->cpu[i].cpu.bits);
-		for (int b = 0; rt_feature_name(b); b++)
-			if (k->cpu[i].cpu.features >> b & 1) rt_putf(t, " +%s", rt_feature_name(b));
+		rt_puts(t, i ? ", " : "");
+		jit_put_cpu(&k->cpu[i].cpu, t);
 	}
 	if (!k->ncpu) rt_puts(t, "none");
 }
@@ -169,6 +175,19 @@ static char *shapes_of(jit_program *p)
 	return copy;
 }
 
+static bool make_types(jit_program *p)
+{
+	if (!(p->type = rt_arena_alloc(&p->mem, (p->arg.n + 1) * sizeof *p->type))) return false;
+	for (uint32_t i = 0; i < p->arg.n; i++) {
+		rt_text t = { 0 };
+		jit_put_parg(p, &p->arg.v[i], &t);
+		p->type[i] = t.oom ? NULL : rt_arena_strdup(&p->mem, rt_str(&t));
+		rt_text_free(&t);
+		if (!p->type[i]) return false;
+	}
+	return true;
+}
+
 /* ---- the function ---- */
 static void enlist(jit_engine *e, jit_program *p)
 {
@@ -183,7 +202,7 @@ static tj_fn *function_of(tj_ctx *c, const char *site, jit_program *p, const jit
 	tj_tensor ***state = NULL, ***freeze = NULL;
 	rt_err err = { 0 };
 	char *shapes = p->arg.n ? shapes_of(p) : NULL;
-	if ((p->arg.n && !shapes) || !make_vars(c, site, p, k->data, &state, &freeze)) {
+	if ((p->arg.n && !shapes) || !make_types(p) || !make_vars(c, site, p, k->data, &state, &freeze)) {
 		rt_fail(&err, TJ_ERR_NOMEM, "import", "out of memory");
 		return c->rt.err.code == TJ_OK ? fail(c, site, &err) : NULL;
 	}
@@ -246,3 +265,21 @@ bool tj_fn_variable(tj_fn *f, int i, const char **name, tj_tensor **cell, bool *
 	if (weight) *weight = !p->var.v[i].cell;
 	return true;
 }
+
+bool tj_fn_argument(tj_fn *f, int i, const char **type)
+{
+	const jit_program *p = f ? f->program : NULL;
+	if (!p || i < 0 || (uint32_t)i >= p->arg.n) return false;
+	if (type) *type = p->type[i];
+	return true;
+}
+
+bool tj_fn_scalar(tj_fn *f, int i, tj_scalar *scalar)
+{
+	const jit_program *p = f ? f->program : NULL;
+	if (!p || i < 0 || (uint32_t)i >= p->scalar.n) return false;
+	if (scalar) *scalar = p->scalar.v[i];
+	return true;
+}
+
+int tj_fn_results(tj_fn *f) { return f && f->program ? (int)f->program->nout : -1; }

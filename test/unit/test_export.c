@@ -345,6 +345,62 @@ static void test_variables(void **state)
 	tj_close(c);
 }
 
+static void test_arguments(void **state)
+{
+	(void)state;
+	const model *m = &models[1]; /* black_scholes */
+	const char *type = NULL;
+	tj_scalar s;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+	tj_fn *f = make(c, m);
+	run(c, f, m, 2);
+	assert_int_equal(tj_fn_results(f), -1); /* it was not imported */
+	assert_false(tj_fn_argument(f, 0, &type) || tj_fn_scalar(f, 0, &s));
+	assert_int_equal(tj_export(f, path, TJ_OPTS(tj_export_opts, .cpus = "", .scalars = TJ_SCALARS(TJ_F(1), TJ_F(1)))), TJ_OK);
+	f = tj_import(c, path, NULL);
+	kit_ok(c);
+	assert_int_equal(tj_fn_results(f), 1);
+	assert_true(tj_fn_argument(f, 1, &type) && tj_fn_argument(f, 1, NULL));
+	assert_string_equal(type, "f32[N]");
+	assert_false(tj_fn_argument(f, 2, &type) || tj_fn_argument(f, -1, &type) || tj_fn_argument(NULL, 0, &type));
+	assert_true(tj_fn_scalar(f, 1, &s) && tj_fn_scalar(f, 1, NULL));
+	assert_int_equal(s.kind, TJ_SCALAR_F);
+	assert_false(tj_fn_scalar(f, 2, &s) || tj_fn_scalar(f, -1, &s) || tj_fn_scalar(NULL, 0, &s));
+	assert_int_equal(tj_fn_results(NULL), -1);
+	tj_close(c);
+}
+
+static void by_int(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_mul(in[0], tj_f((double)tj_arg_i(0)));
+}
+
+/* The events are those of one value. */
+static void test_ints(void **state)
+{
+	(void)state;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+	tj_tensor *out[2], *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2), numbers);
+	tj_fn *f = tj_compile(c, by_int, NULL, TJ_OPTS(tj_compile_opts, .name = "by_int", .nin = 1, .nout = 1, .mode = TJ_DIRECT));
+	assert_int_equal(tj_call_ex(f, out, TJ_LIST(x), TJ_SCALARS(TJ_I(7))), TJ_OK);
+	assert_int_equal(tj_export(f, path, TJ_OPTS(tj_export_opts, .cpus = "", .scalars = TJ_SCALARS(TJ_I(7)))), TJ_OK);
+	f = tj_import(c, path, NULL);
+	for (int turn = 0; turn < 3; turn++) {
+		assert_int_equal(tj_call_ex(f, out, TJ_LIST(x), TJ_SCALARS(TJ_I(7))), TJ_OK);
+		float v[2];
+		tj_read(out[0], v, sizeof v);
+		assert_true(v[1] == numbers[1] * 7);
+		assert_int_equal(tj_call_ex(f, out, TJ_LIST(x), TJ_SCALARS(TJ_I(8))), TJ_ERR_ARG);
+		kit_error(c, TJ_ERR_ARG, "scalar 0 was the int 7 when it was exported, and is another one");
+		assert_int_equal(tj_call_ex(f, out, TJ_LIST(x), TJ_SCALARS(TJ_F(7))), TJ_ERR_ARG);
+		kit_error(c, TJ_ERR_ARG, "is a float");
+		assert_int_equal(tj_call(f, out, TJ_LIST(x)), TJ_ERR_ARG);
+		kit_error(c, TJ_ERR_ARG, "is missing");
+	}
+	tj_close(c);
+}
+
 /* ---- refusals ---- */
 static void looks(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -550,6 +606,64 @@ static unsigned char *read_path(size_t *n)
 	return bytes;
 }
 
+static bool list(void *env, const tj_export_part *p)
+{
+	char *to = env;
+	const size_t n = strlen(to);
+	if (!strcmp(p->kind, "file")) {
+		assert_string_equal(p->name, TJ_VERSION);
+		assert_int_equal(strlen(p->text), 32);
+		assert_true(p->count == 1 && p->bytes > 112);
+		return true;
+	}
+	const bool program = !strcmp(p->kind, "program");
+	snprintf(to + n, 1000 - n, "%s %s %s %llu %llu\n", p->kind, p->name, program ? "" : p->text, (unsigned long long)p->count,
+	         (unsigned long long)p->bytes);
+	if (program) assert_non_null(strstr(p->text, "\nreturn"));
+	return true;
+}
+
+static bool first(void *env, const tj_export_part *p) { return (void)p, ++*(int *)env < 2; }
+
+static void test_contents(void **state)
+{
+	(void)state;
+	char all[1000] = "", scalars[1000] = "";
+	int n = 0;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+	export_model(&models[0], "");
+	assert_int_equal(tj_export_walk(c, path, list, all), TJ_OK);
+	assert_string_equal(all, "function layer  2 0\nsize B 1..40 0 0\nargument 0 f32[B,4] 0 0\nstate state0 f32[] 0 4\n"
+	                         "weight state1 f32[4,16] 0 256\nweight state2 f32[16] 0 64\nprogram   9 0\n");
+	assert_int_equal(tj_export_walk(c, path, first, &n), TJ_OK);
+	assert_int_equal(n, 2);
+	export_model(&models[1], "");
+	assert_int_equal(tj_export_walk(c, path, list, scalars), TJ_OK);
+	assert_non_null(strstr(scalars, "\nscalar 1 float 0 0\n"));
+	kit_ok(c);
+	assert_int_equal(tj_export_walk(c, "/nowhere.tjx", list, all), TJ_ERR_IO);
+	kit_error(c, TJ_ERR_IO, "/nowhere.tjx");
+	assert_int_equal(tj_export_walk(c, path, NULL, all), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "visit is NULL");
+	assert_int_equal(tj_export_walk(c, NULL, list, all), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "path is NULL");
+	assert_int_equal(tj_export_walk(c, "/tmp", list, all), TJ_ERR_IO);
+	kit_error(c, TJ_ERR_IO, "is no file");
+	tj_close(c);
+}
+
+static bool never(void *env, const tj_export_part *p)
+{
+	(void)env;
+	fail_msg("%s of a damaged file", p->kind);
+	return false;
+}
+static bool touch(void *env, const tj_export_part *p)
+{
+	*(size_t *)env += strlen(p->kind) + strlen(p->name) + strlen(p->text);
+	return true;
+}
+
 static void test_damage(void **state)
 {
 	(void)state;
@@ -558,8 +672,13 @@ static void test_damage(void **state)
 	unsigned char *bytes = read_path(&n);
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
 	for (size_t i = 0; i < n; i++) {
+		rt_err err = { 0 }, cut = { 0 };
 		bytes[i] ^= 1;
 		assert_null(tj_import_memory(c, bytes, n, NULL));
+		assert_false(jit_walk_pack(bytes, n, never, NULL, &err));
+		assert_false(jit_walk_pack(bytes, i, never, NULL, &cut));
+		assert_int_equal(err.code, TJ_ERR_PARSE);
+		assert_int_equal(cut.code, TJ_ERR_PARSE);
 		bytes[i] ^= 1;
 		assert_null(tj_import_memory(c, bytes, i, NULL));
 	}
@@ -623,6 +742,8 @@ static void test_made_up(void **state)
 			jit_program_free(p);
 			size_t whole;
 			unsigned char *pack = jit_pack_write((rt_span){ text, len }, k.data, 0, NULL, NULL, &whole);
+			size_t letters = 0;
+			assert_true(jit_walk_pack(pack, whole, touch, &letters, &wrong) && letters > 0);
 			tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
 			tj_fn *f = tj_import_memory(c, pack, whole, NULL);
 			tj_tensor *out[8] = { NULL }, *in[8];
@@ -654,8 +775,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_models, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_widths, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_variables, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_arguments, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_refused, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_calls, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_ints, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_contents, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_damage, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_made_up, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_objects, make_path, drop_path),

@@ -32,7 +32,13 @@ HAVE_CXX:= $(shell command -v $(CXX) 2>/dev/null)
 EXAMPLES+= $(if $(HAVE_CXX),$(patsubst %.cpp,$(BUILD)/%,$(wildcard examples/*.cpp)))
 
 all: lib $(TJ)  ## build the library, the plug-in and the command tj
-lib: $(BUILD)/libtj.so $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
+lib: $(BUILD)/libtj.so $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so $(BUILD)/libtjrt.a
+# What object files of exported functions need: the C library alone.
+$(BUILD)/embed/tjrt.o: embed/tjrt.c embed/model.h include/tjrt.h
+	@mkdir -p $(@D)
+	$(CC) -std=c11 $(OPT) $(EXTRA) -fPIC $(WARN) -Wshadow -Iinclude -I. -c -o $@ $<
+$(BUILD)/libtjrt.a: $(BUILD)/embed/tjrt.o
+	rm -f $@; ar rcs $@ $<
 
 $(BUILD)/libtj.so: $(OBJ) install/libtj.map
 	$(CC) -shared -Wl,-soname,libtj.so.0 -Wl,-z,nodelete -Wl,--version-script=install/libtj.map \
@@ -70,6 +76,7 @@ $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/l
 	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtj.a -rdynamic -lcmocka -lmpfr $(LDLIBS)
 $(BUILD)/test/unit/test_grad $(BUILD)/test/unit/test_states $(BUILD)/test/unit/test_turns $(BUILD)/test/unit/test_vmap: $(BUILD)/test/gen.o
 $(BUILD)/test/unit/test_training: $(BUILD)/bench/models.o
+$(BUILD)/test/unit/test_export: $(BUILD)/embed/tjrt.o
 $(BUILD)/test/unit/test_npy: $(BUILD)/cli/npy.o
 $(BUILD)/test/doc.inc: test/doc.awk include/tj.h
 	@mkdir -p $(@D)
@@ -92,7 +99,8 @@ VERSION    := $(shell sed -n 's/^.define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
 MAJOR      := $(firstword $(subst ., ,$(VERSION)))
 PUT_INC    := $(DESTDIR)$(includedir)
 PUT_LIB    := $(DESTDIR)$(libdir)
-INSTALLED  := $(PUT_INC)/tj.h $(PUT_INC)/tj.hpp $(addprefix $(PUT_LIB)/,libtj.so libtj.so.$(MAJOR) libtj.so.$(VERSION) libtj.a \
+INSTALLED  := $(addprefix $(PUT_INC)/,tj.h tj.hpp tjrt.h) \
+              $(addprefix $(PUT_LIB)/,libtj.so libtj.so.$(MAJOR) libtj.so.$(VERSION) libtj.a libtjrt.a \
               tjit/libtj-llvm.so pkgconfig/tjit.pc cmake/tjit/tjitConfig.cmake cmake/tjit/tjitConfigVersion.cmake)
 # Paths in the files for pkg-config and CMake are relative to them, so that the folder may move.
 up         = $(shell realpath -ms --relative-to=$(libdir)/$1 $(PREFIX))
@@ -108,11 +116,11 @@ $(BUILD)/install/libtj.a: $(OBJ) install/libtj.map
 	rm -f $@; ar rcs $@ $(@D)/libtj.o; rm $(@D)/libtj.o
 install: lib $(BUILD)/install/libtj.a  ## install below PREFIX (/usr/local), or DESTDIR and PREFIX
 	$(INSTALL) -d $(PUT_INC) $(addprefix $(PUT_LIB)/,tjit pkgconfig cmake/tjit)
-	$(INSTALL) -m 644 include/tj.h include/tj.hpp $(PUT_INC)
+	$(INSTALL) -m 644 include/tj.h include/tj.hpp include/tjrt.h $(PUT_INC)
 	$(INSTALL) -m 755 $(BUILD)/libtj.so $(PUT_LIB)/libtj.so.$(VERSION)
 	ln -sf libtj.so.$(VERSION) $(PUT_LIB)/libtj.so.$(MAJOR)
 	ln -sf libtj.so.$(MAJOR) $(PUT_LIB)/libtj.so
-	$(INSTALL) -m 644 $(BUILD)/install/libtj.a $(PUT_LIB)
+	$(INSTALL) -m 644 $(BUILD)/install/libtj.a $(BUILD)/libtjrt.a $(PUT_LIB)
 	$(INSTALL) -m 755 $(BUILD)/libtj-llvm.so $(PUT_LIB)/tjit
 	@$(call fill,pkgconfig,tjit.pc,$${prefix})
 	@$(call fill,cmake/tjit,tjitConfig.cmake,$${_tjit_prefix})

@@ -116,8 +116,8 @@ static void print_entries(const json_t *d, bool all)
 }
 
 /* ---- the command ---- */
-typedef enum action { SUMMARY, LIST, CHECK, CLEAR, ACTIONS } action;
-static const char *const actions[ACTIONS] = { "summary", "list", "check", "clear" };
+typedef enum action { LS, STATS, VERIFY, CLEAR, ACTIONS } action;
+static const char *const actions[ACTIONS] = { "ls", "stats", "verify", "clear" };
 
 static const char *action_name(const void *unused, int i)
 {
@@ -128,13 +128,13 @@ static const char *action_name(const void *unused, int i)
 static int show(tj_ctx *c, action what, bool json)
 {
 	seen s;
-	json_t *d = walk(c, what != SUMMARY, &s);
+	json_t *d = walk(c, what != STATS, &s);
 	if (!d) return CLI_FAILED;
-	const int status = what == CHECK && s.damaged ? CLI_FAILED : CLI_OK;
+	const int status = what == VERIFY && s.damaged ? CLI_FAILED : CLI_OK;
 	if (json) return cli_put_json(d) ? CLI_FAILED : status;
 	cli_print_cache(d);
-	print_entries(d, what == LIST);
-	if (what == CHECK) printf("  %lld whole, %lld of other builds, %lld damaged\n", s.n - s.other - s.damaged, s.other, s.damaged);
+	print_entries(d, what == LS);
+	if (what == VERIFY) printf("  %lld whole, %lld of other builds, %lld damaged\n", s.n - s.other - s.damaged, s.other, s.damaged);
 	json_decref(d);
 	return status;
 }
@@ -157,7 +157,7 @@ static int clear(tj_ctx *c, bool json)
 static int run(cli_words *w)
 {
 	enum { JSON, FOLDER };
-	action what = SUMMARY;
+	action what = STATS;
 	const char *folder = NULL;
 	bool json = false;
 	for (int k; (k = cli_next(w)) != CLI_END;) {
@@ -165,7 +165,7 @@ static int run(cli_words *w)
 		if (k == JSON) json = true;
 		if (k == FOLDER) folder = w->value;
 		if (k != CLI_WORD) continue;
-		for (what = SUMMARY; what < ACTIONS && strcmp(actions[what], w->value);) what++;
+		for (what = LS; what < ACTIONS && strcmp(actions[what], w->value);) what++;
 		if (what == ACTIONS) return cli_unknown("action", w->value, action_name, NULL);
 	}
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .cache = folder));
@@ -177,10 +177,10 @@ static int run(cli_words *w)
 
 const cli_command cli_cache = {
 	.name = "cache",
-	.words = "[summary | list | check | clear]",
+	.words = "[ls | stats | verify | clear]",
 	.line = "says what is in the disk cache of compiled kernels, checks it, or empties it",
-	.help = "summary: where it is and how large; this is the default. list: its entries, when each was used, and for what CPU it is; with\n"
-		"--json also the kernel. check: reads all entries, and prints those that cannot be used; the exit code is 1 if one is damaged. clear:\n"
+	.help = "stats: where it is and how large; this is the default. ls: its entries, when each was used, and for what CPU it is; with --json\n"
+		"also the kernel. verify: reads all entries, and prints those that cannot be used; the exit code is 1 if one is damaged. clear:\n"
 		"removes all entries.",
 	.option = (const cli_option[]){ { 0, "json", NULL, "print JSON" },
 	                                { 'f', "folder", "FOLDER", "the cache; else TJ_CACHE, or the user's" },

@@ -37,7 +37,7 @@ typedef struct cli_command {
 	const cli_option *option;
 	int (*run)(cli_words *w); /* an exit code */
 } cli_command;
-extern const cli_command cli_cache, cli_help, cli_info, cli_show;
+extern const cli_command cli_cache, cli_compile, cli_help, cli_info, cli_run, cli_show;
 const cli_command *cli_command_at(int i); /* NULL behind the last one */
 const cli_command *cli_find(const char *name);
 const char *cli_command_name(const void *unused, int i);
@@ -49,6 +49,7 @@ const char *cli_style_of(cli_style s);
 void cli_row(const char *name, const char *text); /* "  name    text" */
 void cli_put_bytes(char to[32], long long bytes);  /* "412 KiB" */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* "tj: ...", to stderr */
+int cli_failed(tj_ctx *c); /* the library's error, with its hint; returns CLI_FAILED */
 /* "tj: ...", in one line of a terminal, which the next one replaces; nothing where stderr is none. NULL: long work is over. */
 void cli_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 json_t *cli_string(const char *s); /* bytes that are not UTF-8 become '?'; NULL: null */

@@ -19,7 +19,7 @@ static void put_option(const cli_option *o)
 	char left[64];
 	snprintf(left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : "", o->letter ? o->letter : ' ', o->letter ? ", " : "   ", o->name,
 	         o->value ? " " : "", o->value ? o->value : "");
-	printf("  %s%-26s%s %s\n", cli_style_of(CLI_NAME), left, cli_style_of(CLI_PLAIN), o->doc);
+	printf("  %s%-28s%s %s\n", cli_style_of(CLI_NAME), left, cli_style_of(CLI_PLAIN), o->doc);
 }
 
 static void one(const cli_command *c)

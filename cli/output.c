@@ -62,6 +62,15 @@ void cli_error(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
+int cli_failed(tj_ctx *c)
+{
+	tj_check(c);
+	const tj_error *e = tj_last_error(c);
+	if (*e->hint) cli_error("%s: %s (%s)", e->op, e->message, e->hint);
+	else cli_error("%s: %s", e->op, e->message);
+	return CLI_FAILED;
+}
+
 void cli_progress(const char *fmt, ...)
 {
 	va_list ap;

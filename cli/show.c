@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const show_kind *const kinds[] = { &show_graph, &show_kernel, &show_guards, NULL };
+static const show_kind *const kinds[] = { &show_graph, &show_kernel, &show_guards, &show_export, NULL };
 
 /* ---- for the printers ---- */
 const char *show_string(const json_t *o, const char *key)
@@ -38,7 +38,7 @@ void show_decimal(const char *text)
 static const show_kind *kind_of(const char *line)
 {
 	for (int i = 0; kinds[i]; i++)
-		if (kinds[i]->begins(line)) return kinds[i];
+		if (kinds[i]->begins && kinds[i]->begins(line)) return kinds[i];
 	return NULL;
 }
 
@@ -95,15 +95,29 @@ static json_t *parts_of(show_lines *l)
 	return all;
 }
 
+static void add_parts(json_t *files, const char *path, json_t *parts)
+{
+	json_array_append_new(files, json_pack("{s:o, s:o}", "file", cli_string(path), "parts", parts));
+}
+
+static int add_export(json_t *files, const char *path)
+{
+	json_t *part = show_read_export(path);
+	if (!part) return CLI_FAILED;
+	add_parts(files, path, json_pack("[o]", part));
+	return CLI_OK;
+}
+
 static int add_file(json_t *files, const char *path)
 {
+	if (show_is_export(path)) return add_export(files, path);
 	char *text = cli_read(path);
 	show_lines l;
 	if (!text) return CLI_FAILED;
 	if (!split(text, &l)) return free(l.v), free(text), cli_error("out of memory"), CLI_FAILED;
 	json_t *parts = parts_of(&l);
 	const bool any = json_array_size(parts) > 0;
-	json_array_append_new(files, json_pack("{s:o, s:o}", "file", cli_string(path), "parts", parts));
+	add_parts(files, path, parts);
 	free(l.v);
 	free(text);
 	if (any) return CLI_OK;
@@ -197,9 +211,10 @@ static int run(cli_words *w)
 const cli_command cli_show = {
 	.name = "show",
 	.words = "FILE...",
-	.line = "prints dumps of graphs, kernels and guards for people",
+	.line = "prints dumps of graphs, kernels and guards for people, and what is in an exported function",
 	.help = "FILE is what tj_dump() or tj_explain() printed, a log with TJ_LOG=graph,kernels,guards, a folder that TJ_DUMP=folder made, or\n"
-		"-: stdin. Numbers are decimal, while dumps have them in hex; operators stand in columns. Lines of other kinds are left out.",
+		"-: stdin. Numbers are decimal, while dumps have them in hex; operators stand in columns. Lines of other kinds are left out. Of a\n"
+		"FILE that tj_export() wrote it prints what the function takes and has; nothing of it is run.",
 	.option = (const cli_option[]){ { 0, "json", NULL, "print JSON" }, { 0 } },
 	.run = run,
 };

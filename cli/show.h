@@ -18,11 +18,14 @@ static inline int show_indent(const char *line) /* blanks in front of it */
 
 typedef struct show_kind {
 	const char *name;
-	bool (*begins)(const char *line);  /* a part of this kind begins here */
+	bool (*begins)(const char *line);  /* a part of this kind begins here; NULL: it is no part of a text */
 	json_t *(*read)(show_lines *l);    /* moves behind the part */
 	void (*print)(const json_t *part);
 } show_kind;
-extern const show_kind show_graph, show_kernel, show_guards;
+extern const show_kind show_graph, show_kernel, show_guards, show_export;
+/* showexport.c */
+bool show_is_export(const char *path);
+json_t *show_read_export(const char *path); /* a part; NULL: the user was told why not */
 
 /* ---- show.c: for the printers ---- */
 const char *show_string(const json_t *o, const char *key); /* "" if there is none */

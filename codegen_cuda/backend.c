@@ -13,6 +13,7 @@ const lo_target *cu_target(int gpu, int arch)
 	*t = cu_model;
 	cu_fit_target(t, arch);
 	t->find = cu_find;
+	t->recall = cu_recall;
 	return t;
 }
 
@@ -32,9 +33,9 @@ static tj_status find_kernel(cu_module *m, int i, const lo_kernel *k, const lo_s
 	return rt_cuda_find(m->gpu, m->module, k->name, &m->kernel[i], err);
 }
 
-static cu_module *compile_module(const lo_compile *job, const char *text, int gpu, rt_err *err)
+static cu_module *compile_module(const lo_compile *job, const char *text, int gpu, bool compile, rt_err *err)
 {
-	cu_module *m = cu_module_load(text, gpu, (uint32_t)job->nkernel, err);
+	cu_module *m = cu_module_load(text, gpu, (uint32_t)job->nkernel, job->store, compile, err);
 	tj_status st = TJ_OK;
 	for (int i = 0; m && st == TJ_OK && i < job->nkernel; i++) st = find_kernel(m, i, job->kernel[i], job->schedule[i], err);
 	if (m && st == TJ_OK) return m;
@@ -65,6 +66,7 @@ enum { PART_KERNELS = 2 }; /* a part with fewer kernels is not worth a thread */
 typedef struct part {
 	lo_compile job;          /* some neighbouring kernels of the plan's job */
 	int gpu;
+	bool compile;            /* else only what exists or is in the disk cache is taken */
 	cu_module *module;       /* NULL: an error */
 	rt_err err;
 } part;
@@ -85,21 +87,21 @@ static void compile_part(void *env)
 	put_program(&p->job, false, &key);
 	if (!key.oom) p->module = cu_cached(p->gpu, rt_str(&key));
 	if (!p->module) put_program(&p->job, true, &text);
-	if (!p->module && !key.oom && !text.oom && (p->module = compile_module(&p->job, rt_str(&text), p->gpu, &p->err)))
+	if (!p->module && !key.oom && !text.oom && (p->module = compile_module(&p->job, rt_str(&text), p->gpu, p->compile, &p->err)))
 		cu_module_keep(p->module, rt_str(&key));
 	if (!p->module) rt_fail(&p->err, TJ_ERR_NOMEM, "codegen", "out of memory"); /* unless there is an error already */
 	rt_text_free(&text);
 	rt_text_free(&key);
 }
 
-static int split(const lo_compile *job, part *p)
+static int split(const lo_compile *job, bool compile, part *p)
 {
 	const int gpu = cu_number(job->schedule[0]->target), most = rt_team_threads();
 	int n = job->nkernel / PART_KERNELS < most ? job->nkernel / PART_KERNELS : most;
 	n = n < 1 ? 1 : n > RT_SIDES ? RT_SIDES : n;
 	for (int i = 0; i < n; i++) {
 		const int first = job->nkernel * i / n, end = job->nkernel * (i + 1) / n;
-		p[i] = (part){ .job = *job, .gpu = gpu };
+		p[i] = (part){ .job = *job, .gpu = gpu, .compile = compile };
 		p[i].job.kernel += first;
 		p[i].job.schedule += first;
 		p[i].job.fn += first;
@@ -146,12 +148,13 @@ static char *in_cubin(const rt_shared *code, int gpu)
 	return s;
 }
 
-static tj_status compile(lo_compile *job, rt_err *err)
+/* compile: false: without NVRTC, which need not be there. */
+static tj_status make(lo_compile *job, bool compile, rt_err *err)
 {
 	const double start = rt_now_ms();
 	part p[RT_SIDES];
 	void *env[RT_SIDES];
-	const int n = split(job, p);
+	const int n = split(job, compile, p);
 	for (int i = 0; i < n; i++) env[i] = &p[i];
 	rt_side_by_side(n, compile_part, env);
 	for (int i = 0; i < n; i++)
@@ -166,6 +169,14 @@ static tj_status compile(lo_compile *job, rt_err *err)
 	job->assembly = job->code && job->keep_assembly ? in_cubin(job->code, p[0].gpu) : NULL;
 	job->codegen_ms = rt_now_ms() - start;
 	return job->code ? TJ_OK : err->code;
+}
+
+static tj_status compile(lo_compile *job, rt_err *err) { return make(job, true, err); }
+
+bool cu_recall(lo_compile *job)
+{
+	rt_err ignored = { 0 };
+	return job->store && make(job, false, &ignored) == TJ_OK;
 }
 
 static int width(void) { return 32 * CU_WARP; }

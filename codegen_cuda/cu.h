@@ -82,13 +82,14 @@ typedef struct cu_gpu { lo_target target; int number; } cu_gpu;
 static inline int cu_number(const lo_target *t) { return ((const cu_gpu *)t)->number; }
 
 /* ---- module.c ---- */
-/* compiles; has room for n kernels, whose params are empty. NULL: an error */
-cu_module *cu_module_load(const char *text, int gpu, uint32_t n, rt_err *err);
+/* From the disk cache, if store is not NULL, else compiled; compile: false: an error instead. Has room for n kernels, whose params are
+ * empty. NULL: an error */
+cu_module *cu_module_load(const char *text, int gpu, uint32_t n, rt_store *store, bool compile, rt_err *err);
 void cu_module_keep(cu_module *m, const char *key); /* puts it into the cache; out of memory: an equal program will be compiled again */
 /* A module with one kernel, `name`, of a program that is not printed from the kernel IR; a reference. how: its threads, units and own.
  * params are taken over; none of them: out of memory. *compiled: it was not in the cache. */
-cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, const rt_cuda_kernel *how, cu_params params, bool *compiled,
-                        rt_err *err);
+cu_module *cu_module_of(const lo_target *t, const char *text, const char *name, const rt_cuda_kernel *how, cu_params params,
+                        rt_store *store, bool *compiled, rt_err *err);
 
 /* ---- cache.c ---- */
 cu_module *cu_cached(int gpu, const char *key); /* a reference; NULL: there is none */

@@ -28,7 +28,8 @@ static bool put_code(lo_low *L, rt_plan *p, const cu_written *w, const rt_text *
 	const double start = rt_now_ms();
 	const rt_cuda_kernel how = { .threads = w->threads, .units = w->units, .own = w->own };
 	bool compiled = false;
-	cu_module *m = text->oom ? NULL : cu_module_of(target, rt_str(text), w->name, &how, params(w), &compiled, L->err);
+	cu_module *m = text->oom ? NULL : cu_module_of(target, rt_str(text), w->name, &how, params(w), L->o->keep_text ? NULL : L->o->store,
+	                                                 &compiled, L->err);
 	if (m) {
 		t->fn = (rt_entry)(uintptr_t)&m->kernel[0];
 		p->exec.code_bytes += m->code.bytes;

@@ -74,6 +74,13 @@ static void convert(cu *c, tj_dtype from, tj_dtype to, const char *v)
 	else rt_putf(c->out, "(%s)%s", type, v);
 }
 
+/* The conversion saturates, and makes 0 of a NaN. */
+static void fix(cu *c, tj_dtype t, const char *v)
+{
+	const char *edge = t == TJ_F32 ? "0x1p31f" : "0x1p63", *to = t == TJ_F32 ? "int" : "long long";
+	rt_putf(c->out, "%s < %s && %s >= -%s ? (%s)%s : (%s)-%s", v, edge, v, edge, to, v, to, edge);
+}
+
 static void bitcast(cu *c, tj_dtype to, const char *v)
 {
 	const char *const name[] = { [TJ_F32] = "__int_as_float",
@@ -112,6 +119,7 @@ static void expression(cu *c, const lo_ins *in)
 		else rt_putf(c->out, "d%d", (int)in->imm);
 		break;
 	case LO_CONVERT: convert(c, t, (tj_dtype)in->dtype, src[0]); break;
+	case LO_FIX: fix(c, t, src[0]); break;
 	case LO_BITCAST: bitcast(c, (tj_dtype)in->dtype, src[0]); break;
 	case LO_SELECT: rt_putf(c->out, "%s ? %s : %s", src[0], src[1], src[2]); break;
 	default: cu_prim(c->out, (lo_op)in->op, t, src);

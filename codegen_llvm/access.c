@@ -24,7 +24,7 @@ static cg_access access_at(const cg_recipe *h, uint32_t i, bool in_loop, int lan
 	const bool masks = !masked || h->bits == 512 || tj_dtype_size((tj_dtype)in->dtype) >= 4; /* AVX2: of four and eight bytes only */
 	if (h->of[i].tile) return CG_TILED;
 	if (h->of[i].field && masks) return CG_FIELD;
-	if (lanes == 64 && cg_is_table(h, in)) return CG_TABLE;
+	if (cg_table_size(h, in) && (in->dtype == TJ_U8 ? lanes <= 64 : lanes == 16)) return CG_TABLE;
 	if (cg_dyn_varies(h, in)) return CG_FAR;
 	if (step == 1) return CG_ADJACENT;
 	return step != 0 && masks && is_near(h, in, step, lanes) ? CG_NEAR : CG_FAR;
@@ -169,16 +169,51 @@ static void prefetch(cg *c, cg_str p, int bytes, int locality)
 void cg_prefetch(cg *c, cg_str p, int bytes) { prefetch(c, p, bytes, 2); }
 void cg_prefetch_near(cg *c, cg_str p, int bytes) { prefetch(c, p, bytes, 3); }
 
-/* 64 lanes of a table of 256 bytes: two permutations of two registers each; the index's highest bit chooses. */
+/* Register k of a table of `size` elements, n to a register; the last one may have fewer. */
+static cg_str table_part(cg *c, tj_dtype t, cg_str p, int k, int n, int size)
+{
+	const cg_str at = cg_elem(c, t, p, cg_int(n * k)), left = cg_int(size - n * k);
+	return size - n * k >= n ? cg_read(c, t, n, at) : cg_read_some(c, t, n, at, cg_first_lanes(c, left, n));
+}
+
+/* The index of a table as integers of type t. */
+static cg_str table_index(cg *c, uint32_t i, tj_dtype t)
+{
+	const uint32_t x = cg_index_of(c->k, &c->k->ins.v[i]);
+	const cg_str to = cg_tmp(c);
+	cg_convert(c, to, (tj_dtype)c->k->ins.v[x].dtype, t, c->lanes, cg_use(c, x, true));
+	return to;
+}
+
+/* Up to 256 bytes: permutations of one register, or of two; of more, the index's highest bit chooses. */
+static void load_bytes(cg *c, uint32_t i, int size, cg_str to)
+{
+	const cg_str p = cg_fmt("%%p%u", i), index = cg_resized(c, TJ_U8, table_index(c, i, TJ_U8), c->lanes, 64), high = cg_tmp(c);
+	cg_str part[4] = { { "" } }, half[2], all;
+	for (int k = 0; 64 * k < size; k++) part[k] = table_part(c, TJ_U8, p, k, 64, size);
+	for (int k = 0; 128 * k < size; k++)
+		half[k] = cg_x86_pick_byte(c, part[2 * k], 128 * k + 64 < size ? part[2 * k + 1] : part[2 * k], index);
+	all = half[0];
+	if (size > 128) {
+		all = cg_tmp(c);
+		rt_putf(c->out, "  %s = icmp slt <64 x i8> %s, zeroinitializer\n", high.s, index.s);
+		rt_putf(c->out, "  %s = select <64 x i1> %s, <64 x i8> %s, <64 x i8> %s\n", all.s, high.s, half[1].s, half[0].s);
+	}
+	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", to.s, cg_type(TJ_U8, c->lanes).s, cg_resized(c, TJ_U8, all, 64, c->lanes).s,
+	        cg_type(TJ_U8, c->lanes).s);
+}
+
+/* Up to 32 elements of four bytes: a permutation of two registers. */
 static void load_table(cg *c, uint32_t i, cg_str to)
 {
-	const lo_ins *in = &c->k->ins.v[i];
-	const cg_str index = cg_use(c, c->k->ins.v[in->dyn].src[0], true), p = cg_fmt("%%p%u", i), high = cg_tmp(c);
-	cg_str part[4], half[2];
-	for (int k = 0; k < 4; k++) part[k] = cg_read(c, TJ_U8, 64, cg_elem(c, TJ_U8, p, cg_int(64 * k)));
-	for (int k = 0; k < 2; k++) half[k] = cg_x86_pick_byte(c, part[2 * k], part[2 * k + 1], index);
-	rt_putf(c->out, "  %s = icmp slt <64 x i8> %s, zeroinitializer\n", high.s, index.s);
-	rt_putf(c->out, "  %s = select <64 x i1> %s, <64 x i8> %s, <64 x i8> %s\n", to.s, high.s, half[1].s, half[0].s);
+	const tj_dtype t = (tj_dtype)c->k->ins.v[i].dtype;
+	const int size = cg_table_size(c->how, &c->k->ins.v[i]);
+	if (t == TJ_U8) {
+		load_bytes(c, i, size, to);
+		return;
+	}
+	const cg_str p = cg_fmt("%%p%u", i), index = table_index(c, i, TJ_I32), low = table_part(c, t, p, 0, 16, size);
+	cg_x86_pick_word(c, to, t, low, size > 16 ? table_part(c, t, p, 1, 16, size) : low, index);
 }
 
 static void load_adjacent(cg *c, uint32_t i, cg_str to)

@@ -196,6 +196,7 @@ cg_str cg_literal(tj_dtype t, int64_t bits, int lanes);
 void cg_label(cg *c, cg_str name);
 void cg_jump(cg *c, cg_str to);                       /* writes a branch to the label, then the label: text continues there */
 cg_str cg_use(cg *c, uint32_t ins, bool vec);         /* the value as an operand; vec: as a vector */
+cg_str cg_resized(cg *c, tj_dtype t, cg_str v, int from, int to); /* the first lanes of v, or v and lanes that are not defined */
 cg_str cg_splat(cg *c, const char *type, cg_str scalar, int lanes); /* the scalar in all lanes; text goes to the current place */
 /* Computes name from src, n lanes at a time; n divides lanes. put writes one such part; first: its first lane. */
 typedef void cg_part_fn(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first);
@@ -213,9 +214,11 @@ cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* value, 
 /* ---- x86.c: instructions by their names ---- */
 void cg_x86_fence(rt_text *t);                        /* streamed stores before all later ones */
 cg_str cg_x86_pick_byte(cg *c, cg_str low, cg_str high, cg_str index); /* 64 bytes of 128, by the low 7 bits of each index */
+void cg_x86_pick_word(cg *c, cg_str name, tj_dtype t, cg_str low, cg_str high, cg_str index); /* 16 of 32 elements of 4 bytes */
 cg_str cg_x86_sum_bytes(cg *c, int n, cg_str bytes);  /* of n bytes, eight to a lane of i64 */
 void cg_x86_scale(cg *c, cg_str name, tj_dtype t, int n, cg_str x, cg_str power);   /* x * 2^floor(power); AVX-512 */
 void cg_x86_keep_nan(cg *c, cg_str name, tj_dtype t, int n, cg_str other, cg_str x); /* x where it is a NaN, else other; AVX-512 */
+void cg_x86_fix(cg *c, cg_str name, tj_dtype t, int n, cg_str x);  /* LO_FIX, of a register or less */
 cg_str cg_x86_dot_bytes(cg *c, cg_str sum, cg_str bytes, cg_str signed_bytes); /* four products to a lane of i32; 512 bits */
 cg_str cg_x86_dot_i16(cg *c, int n, cg_str sum, cg_str a, cg_str b); /* two products to each of n lanes of i32 */
 cg_str cg_x86_dot_bf16(cg *c, cg_str sum, cg_str x, cg_str y); /* two products to a lane of f32; 512 bits */

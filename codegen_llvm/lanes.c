@@ -30,7 +30,7 @@ static size_t widest(const cg_recipe *h)
 		if (!wanted[i] && !effect) continue;
 		if (sums) wanted[h->k->ins.v[in->src[0]].src[0]] = 1;
 		for (int s = 0; s < in->nsrc && !sums; s++) wanted[in->src[s]] = 1;
-		if (in->dyn != LO_NOREF) wanted[cg_is_table(h, in) ? h->k->ins.v[in->dyn].src[0] : in->dyn] = 1;
+		if (in->dyn != LO_NOREF) wanted[cg_table_size(h, in) ? cg_index_of(h->k, in) : in->dyn] = 1;
 		const size_t bytes = sums ? 1 : tj_dtype_size((tj_dtype)in->dtype);
 		if ((h->of[i].varies || effect) && bytes > most) most = bytes;
 	}

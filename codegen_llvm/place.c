@@ -34,13 +34,33 @@ bool cg_nan_test(const lo_kernel *k, const lo_ins *in)
 	return in->op == LO_EQ && in->src[0] == in->src[1] && rt_is_float((tj_dtype)k->ins.v[in->src[0]].dtype);
 }
 
-bool cg_is_table(const cg_recipe *h, const lo_ins *in)
+uint32_t cg_index_of(const lo_kernel *k, const lo_ins *in)
 {
-	if (in->op != LO_LOAD || in->dyn == LO_NOREF || cg_rows(h) || h->bits < 512 || in->dtype != TJ_U8 || in->dyn_stride != 1) return false;
-	const lo_ins *x = &h->k->ins.v[in->dyn];
-	if (x->op != LO_CONVERT || h->k->ins.v[x->src[0]].dtype != TJ_U8 || !h->of[x->src[0]].varies) return false;
-	if (h->k->index.v[in->index].coef[h->k->ndim - 1] || h->k->index.v[in->index].rcoef) return false;
-	return h->k->buf.v[in->buf].role == LO_IN && (rt_features(h->bits) & RT_HAS_VBMI);
+	const lo_ins *x = &k->ins.v[in->dyn];
+	return x->op == LO_CONVERT && x->dtype == TJ_I64 ? x->src[0] : in->dyn;
+}
+
+/* The size with which an index was compared, before 0 was taken in place of what is out of range; 0: it was not. */
+static int64_t checked_size(const lo_kernel *k, const lo_ins *x)
+{
+	if (x->op != LO_SELECT || k->ins.v[x->src[1]].op != LO_CONST || k->ins.v[x->src[1]].imm) return 0;
+	const lo_ins *bad = &k->ins.v[x->src[0]];
+	if (bad->op == LO_OR) bad = &k->ins.v[bad->src[1]];
+	const bool is = bad->op == LO_GE && bad->src[0] == x->src[2] && k->ins.v[bad->src[1]].op == LO_CONST;
+	return is ? k->ins.v[bad->src[1]].imm : 0;
+}
+
+int cg_table_size(const cg_recipe *h, const lo_ins *in)
+{
+	const lo_kernel *k = h->k;
+	const bool bytes = in->dtype == TJ_U8, words = in->dtype == TJ_F32 || in->dtype == TJ_I32;
+	if (in->op != LO_LOAD || in->dyn == LO_NOREF || cg_rows(h) || h->bits < 512 || !(bytes || words) || in->dyn_stride != 1) return 0;
+	const uint32_t i = cg_index_of(k, in);
+	if (!h->of[i].varies || k->index.v[in->index].coef[k->ndim - 1] || k->index.v[in->index].rcoef) return 0;
+	if (k->buf.v[in->buf].role != LO_IN || (bytes && !(rt_features(h->bits) & RT_HAS_VBMI))) return 0;
+	const int64_t size = checked_size(k, &k->ins.v[i]);
+	if (bytes && !size && k->ins.v[i].dtype == TJ_U8) return 256;
+	return size <= (bytes ? 256 : 32) ? (int)size : 0;
 }
 
 static bool own_lanes(const cg_recipe *h, const lo_ins *in, bool loop)

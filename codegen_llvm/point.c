@@ -131,8 +131,22 @@ static void round_f16(cg *c, cg_str name, int lanes, cg_str v)
 	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, halves(lanes).s, t.s, i16s(lanes).s);
 }
 
+/* The low halves of i64, as one shuffle of two registers: LLVM would narrow each and join the results. */
+static void low_halves(cg *c, cg_str name, int lanes, cg_str v)
+{
+	const cg_str t = cg_tmp(c), type = cg_type(TJ_I32, 2 * lanes);
+	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", t.s, cg_type(TJ_I64, lanes).s, v.s, type.s);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s poison, <%d x i32> ", name.s, type.s, t.s, type.s, lanes);
+	cg_iota(c->out, "i32", 2, lanes);
+	rt_puts(c->out, "\n");
+}
+
 void cg_convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v)
 {
+	if (from == TJ_I64 && to == TJ_I32 && c->bits == 512 && lanes > 8) {
+		low_halves(c, name, lanes, v);
+		return;
+	}
 	if (from != to && (rt_is_narrow(from) || rt_is_narrow(to))) {
 		if (rt_is_narrow(from)) widen(c, name, from, lanes, v);
 		else if (to == TJ_F16) round_f16(c, name, lanes, v);
@@ -208,6 +222,46 @@ static void scale(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
 	else cg_by_parts(c, name, t, lanes, cg_lanes_in_register(c->bits, lanes, t), 2, src, scale_register);
 }
 
+/* ---- float to integer ---- */
+/* name: of type t; the bits of integers */
+static void fix_register(cg *c, cg_str name, tj_dtype t, int n, const cg_str *src, int first)
+{
+	(void)first;
+	const cg_str whole = cg_tmp(c);
+	cg_x86_fix(c, whole, t, n, src[0]);
+	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, cg_type(t == TJ_F32 ? TJ_I32 : TJ_I64, n).s, whole.s, cg_type(t, n).s);
+}
+
+/* Where no instruction does it: of 0 if it does not fit, then the least integer. */
+static void fix_in_steps(cg *c, cg_str name, tj_dtype t, int lanes, cg_str x)
+{
+	const tj_dtype it = t == TJ_F32 ? TJ_I32 : TJ_I64;
+	const cg_str n = cg_tmp(c), ft = cg_type(t, lanes), type = cg_type(it, lanes), is = cg_type(TJ_BOOL, lanes);
+	const float low = -0x1p31f;
+	const double least = -0x1p63;
+	int64_t bits = 0;
+	memcpy(&bits, t == TJ_F32 ? (const void *)&low : &least, tj_dtype_size(t));
+	const cg_str edge = cg_literal(t, bits, lanes);
+	rt_putf(c->out, "  %s.m = fneg %s %s\n  %s.a = fcmp oge %s %s, %s\n", n.s, ft.s, edge.s, n.s, ft.s, x.s, edge.s);
+	rt_putf(c->out, "  %s.b = fcmp olt %s %s, %s.m\n  %s.f = and %s %s.a, %s.b\n", n.s, ft.s, x.s, n.s, n.s, is.s, n.s, n.s);
+	rt_putf(c->out, "  %s.x = select %s %s.f, %s %s, %s %s\n", n.s, is.s, n.s, ft.s, x.s, ft.s, cg_literal(t, 0, lanes).s);
+	rt_putf(c->out, "  %s.i = fptosi %s %s.x to %s\n", n.s, ft.s, n.s, type.s);
+	rt_putf(c->out, "  %s = select %s %s.f, %s %s.i, %s %s\n", name.s, is.s, n.s, type.s, n.s, type.s,
+	        cg_literal(it, t == TJ_F32 ? INT32_MIN : INT64_MIN, lanes).s);
+}
+
+static void fix(cg *c, cg_str name, tj_dtype t, int lanes, cg_str x)
+{
+	const bool has = lanes * (int)tj_dtype_size(t) >= (t == TJ_F32 ? 16 : 64) && (t == TJ_F32 || c->bits == 512);
+	if (!has) {
+		fix_in_steps(c, name, t, lanes, x);
+		return;
+	}
+	const cg_str bits = cg_tmp(c);
+	cg_by_parts(c, bits, t, lanes, cg_lanes_in_register(c->bits, lanes, t), 1, &x, fix_register);
+	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, cg_type(t, lanes).s, bits.s, cg_type(t == TJ_F32 ? TJ_I32 : TJ_I64, lanes).s);
+}
+
 /* ---- x != x ? x : m ---- */
 /* The select by which a maximum keeps a NaN. With AVX-512 it is one instruction, for the multipliers' ports. */
 static bool takes_nan(const cg *c, const lo_ins *in, int lanes)
@@ -238,6 +292,7 @@ void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src)
 		rt_putf(c->out, "  %s = bitcast %s %s to %s\n", name.s, cg_type(from, lanes).s, src[0].s,
 				cg_type(t, lanes).s);
 		break;
+	case LO_FIX: fix(c, name, t == TJ_I32 ? TJ_F32 : TJ_F64, lanes, src[0]); break;
 	case LO_SCALE: scale(c, name, t, lanes, src); break;
 	default:
 		rt_putf(c->out, "  %s = ", name.s);

@@ -183,8 +183,10 @@ bool cg_lane_rows(const cg_recipe *h, const lo_ins *in);
 /* LOAD, STORE: elements from one lane to the next, dyn not counted; a size. in_loop: in a loop over r */
 int64_t cg_lane_coef(const cg_recipe *h, const lo_ins *in, bool in_loop);
 bool cg_dyn_varies(const cg_recipe *h, const lo_ins *in); /* the dynamic part differs from lane to lane */
-/* A load of bytes at a byte: a table of 256, as the index is not checked. A permutation of registers reads it (AVX-512 VBMI). */
-bool cg_is_table(const cg_recipe *h, const lo_ins *in);
+uint32_t cg_index_of(const lo_kernel *k, const lo_ins *in); /* of an access with a dynamic part: what that was widened from */
+/* Elements of a small table that a permutation of registers reads: up to 256 bytes (AVX-512 VBMI), or up to 32 elements of four bytes.
+ * The index was checked against that size, or it is a byte. 0: it is none. */
+int cg_table_size(const cg_recipe *h, const lo_ins *in);
 bool cg_sums_bytes(const cg_recipe *h, const lo_ins *in); /* along r, eight bytes to a lane of i64 */
 bool cg_nan_test(const lo_kernel *k, const lo_ins *in); /* a test for NaN that its select does in one instruction */
 

@@ -103,6 +103,16 @@ static cg_str extract(cg *c, tj_dtype t, cg_str v, int lanes, int first, int n)
 	return part;
 }
 
+cg_str cg_resized(cg *c, tj_dtype t, cg_str v, int from, int to)
+{
+	if (from == to) return v;
+	const cg_str r = cg_tmp(c), type = cg_type(t, from);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s poison, <%d x i32> <", r.s, type.s, v.s, type.s, to);
+	for (int l = 0; l < to; l++) rt_putf(c->out, l < from ? "%si32 %d" : "%si32 poison", l ? ", " : "", l);
+	rt_puts(c->out, ">\n");
+	return r;
+}
+
 void cg_by_parts(cg *c, cg_str name, tj_dtype t, int lanes, int n, int nsrc, const cg_str *src, cg_part_fn *put)
 {
 	cg_str all = cg_fmt("poison"), type = cg_type(t, lanes);

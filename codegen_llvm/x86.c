@@ -16,6 +16,18 @@ cg_str cg_x86_pick_byte(cg *c, cg_str low, cg_str high, cg_str index)
 	return r;
 }
 
+/* VPERMI2PS */
+void cg_x86_pick_word(cg *c, cg_str name, tj_dtype t, cg_str low, cg_str high, cg_str index)
+{
+	const cg_str r = cg_tmp(c), type = cg_type(t, 16);
+	rt_putf(c->out, "  %s.l = bitcast %s %s to <16 x float>\n", r.s, type.s, low.s);
+	rt_putf(c->out, "  %s.h = bitcast %s %s to <16 x float>\n", r.s, type.s, high.s);
+	rt_putf(c->out,
+	        "  %s = call <16 x float> @llvm.x86.avx512.vpermi2var.ps.512(<16 x float> %s.l, <16 x i32> %s, <16 x float> %s.h)\n"
+	        "  %s = bitcast <16 x float> %s to %s\n",
+	        r.s, r.s, index.s, r.s, name.s, r.s, type.s);
+}
+
 /* PSADBW: distances from 0 */
 cg_str cg_x86_sum_bytes(cg *c, int n, cg_str bytes)
 {
@@ -42,6 +54,18 @@ void cg_x86_keep_nan(cg *c, cg_str name, tj_dtype t, int n, cg_str other, cg_str
 	const cg_str type = cg_type(t, n);
 	rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.mask.fixupimm.p%c.512(%s %s, %s %s, %s %s, i32 0, i%d -1, i32 4)\n", name.s, type.s,
 	        letter(t), type.s, other.s, type.s, x.s, cg_type(it, n).s, cg_literal(it, 0x11, n).s, n);
+}
+
+/* CVTTPS2DQ of 128, 256 or 512 bits, VCVTTPD2QQ of 512 bits */
+void cg_x86_fix(cg *c, cg_str name, tj_dtype t, int n, cg_str x)
+{
+	const tj_dtype it = t == TJ_F32 ? TJ_I32 : TJ_I64;
+	const cg_str from = cg_type(t, n), to = cg_type(it, n);
+	if (n * (int)tj_dtype_size(t) < 64)
+		rt_putf(c->out, "  %s = call %s @llvm.x86.%s(%s %s)\n", name.s, to.s, n == 8 ? "avx.cvtt.ps2dq.256" : "sse2.cvttps2dq", from.s, x.s);
+	else
+		rt_putf(c->out, "  %s = call %s @llvm.x86.avx512.mask.cvttp%s.512(%s %s, %s zeroinitializer, i%d -1, i32 4)\n", name.s, to.s,
+		        t == TJ_F32 ? "s2dq" : "d2qq", from.s, x.s, to.s, n);
 }
 
 /* VPDPBUSD */

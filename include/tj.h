@@ -942,8 +942,42 @@ TJ_API tj_fn *tj_import_at(const char *site, tj_ctx *c, const char *path, const 
 /* Copies what it needs of bytes. */
 TJ_API tj_fn *tj_import_memory_at(const char *site, tj_ctx *c, const void *bytes, size_t n, const tj_import_opts *opts);
 /* The i-th variable of an imported function: its name, and its cell, which tj_read() reads and tj_write() writes. weight: plans may have
- * copies of its content; a write makes new ones. False: there are fewer. */
+ * copies of its content; a write makes new ones. Both are valid until f is freed. False: there are fewer. */
 TJ_API bool tj_fn_variable(tj_fn *f, int i, const char **name, tj_tensor **cell, bool *weight);
+/* What an imported function takes and gives. type: "f32[B,784]", or "int" or "float" for a number; it lives as long as f. False: there are
+ * fewer arguments. */
+TJ_API bool tj_fn_argument(tj_fn *f, int i, const char **type);
+/* The i-th scalar of its tj_call_ex(): TJ_SCALAR_F takes any value, TJ_SCALAR_I only .i. False: there are fewer. */
+TJ_API bool tj_fn_scalar(tj_fn *f, int i, tj_scalar *scalar);
+/* Number of its results; -1: f was not imported. What these four functions tell never changes, so any thread may ask until f is freed. */
+TJ_API int tj_fn_results(tj_fn *f);
+/* What is in an exported function. Its file is read and checked, and nothing of it is run. visit gets these parts in this order, until it
+ * returns false; what it gets is valid until then:
+ *   "file"      name: the version of tjit that wrote it; text: its build; count: 1 if this library runs code of that build; bytes: of all
+ *   "function"  name; count: its results
+ *   "size"      name; text: "1..64", or "4..64; B%4==0"
+ *   "argument"  name: its number; text as by tj_fn_argument()
+ *   "scalar"    name: its number; text: "float", or "int 3", the only value that it takes
+ *   "state", "weight": a variable: name; text: "f32[784,256]"; bytes
+ *   "cpu"       text: "512 bits +avx512bf16", what its kernels need; count, bytes: of these
+ *   "program"   text: the lines of docs/EXPORT.md; count: its events */
+typedef struct tj_export_part {
+	const char *kind, *name, *text; /* never NULL */
+	uint64_t count, bytes;
+} tj_export_part;
+typedef bool tj_export_visit(void *env, const tj_export_part *part);
+TJ_API tj_status tj_export_walk_at(const char *site, tj_ctx *c, const char *path, tj_export_visit *visit, void *env);
+#define tj_export_walk(c, path, visit, env) tj_export_walk_at(TJ_SITE, c, path, visit, env)
+/* Makes an object file and a C header of an exported function, for programs without libtj: they link the object and libtjrt.a
+ * (tjrt.h, docs/EXPORT.md). All plans of the file must be kernels; what a routine of the library computes, as a sort, is refused. */
+typedef struct tj_object_opts {
+	size_t size;
+	const char *name;        /* prefix of all names in the object and the header; a name in C */
+	const char *header;      /* path of the header; NULL: none */
+} tj_object_opts;
+TJ_API tj_status tj_export_object_at(const char *site, tj_ctx *c, const char *path /* of the exported function */, const char *object,
+                                     const tj_object_opts *opts);
+#define tj_export_object(c, path, object, opts) tj_export_object_at(TJ_SITE, c, path, object, opts)
 #define tj_export(f, path, opts) tj_export_at(TJ_SITE, f, path, opts)
 #define tj_import(c, path, opts) tj_import_at(TJ_SITE, c, path, opts)
 #define tj_import_memory(c, bytes, n, opts) tj_import_memory_at(TJ_SITE, c, bytes, n, opts)

@@ -71,6 +71,8 @@ FLOATS(F, f, f)
 FLOATS(D, d, )
 #undef FLOATS
 
+static inline I FIX_f(F a) { return (I){ a >= -0x1p31f && a < 0x1p31f ? (int32_t)a : INT32_MIN, TJ_I32 }; }
+static inline I FIX_d(D a) { return (I){ a >= -0x1p63 && a < 0x1p63 ? (int64_t)a : INT64_MIN, TJ_I64 }; }
 static inline I BITS_f(F a) { int32_t b; memcpy(&b, &a, sizeof b); return (I){ b, TJ_I32 }; }
 static inline I BITS_d(D a) { int64_t b; memcpy(&b, &a, sizeof b); return (I){ b, TJ_I64 }; }
 static inline F AS_F(I a) { int32_t b = (int32_t)a.v; F f; memcpy(&f, &b, sizeof f); return f; }

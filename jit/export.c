@@ -8,10 +8,7 @@
 #include "jit/segment.h"
 #include "lower/stored.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { MOST = 1024 /* combinations of sizes */ };
 
@@ -101,33 +98,44 @@ static bool want_tensor(want *w, tj_dtype dtype, int rank, const int64_t *dim, b
 	return true;
 }
 
-/* As the caller says, or as in the last signature that f met. */
-static bool find_arguments(job *j)
+static bool as_given(job *j, const tj_tensor *t, uint32_t i)
+{
+	want *w = &j->arg[i];
+	if (!t || t == TJ_END) return fail(j, TJ_ERR_ARG, "TJ_LIST(a, b)", ".inputs has fewer than %u tensors", j->narg);
+	if (jit_is_number(t)) return w->kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT, true;
+	if (t->kind == RT_POISON) return fail(j, TJ_ERR_ARG, "look at tj_check()", "input %u is poison", i);
+	return want_tensor(w, (tj_dtype)t->dtype, t->rank, t->layout->dim, t->kind == RT_CELL);
+}
+
+/* As in the last signature that f met. Under f->table_lock: other threads may call f. */
+static bool as_met(job *j)
 {
 	const tj_fn *f = j->f;
-	j->narg = (uint32_t)f->opts.nin;
-	if (!(j->arg = rt_calloc((j->narg + 1) * sizeof *j->arg))) return nomem(j);
-	if (!j->o.inputs && !f->entry.n && j->narg)
+	const gd_sig *sig = f->entry.n ? &f->entry.v[f->entry.n - 1]->sig : NULL;
+	if (!sig && j->narg)
 		return fail(j, TJ_ERR_STATE, "call it once, or give .inputs",
 		            "%s was never called, so the sizes of its arguments are not known", f->name);
-	const gd_sig *sig = f->entry.n ? &f->entry.v[f->entry.n - 1]->sig : NULL;
 	if (sig && (sig->nint || sig->nfloat) && !j->o.scalars)
 		return fail(j, TJ_ERR_ARG, ".scalars = TJ_SCALARS(TJ_F(1))", "calls of %s have scalars: say which", f->name);
 	for (uint32_t i = 0; i < j->narg; i++) {
-		want *w = &j->arg[i];
-		const tj_tensor *t = j->o.inputs ? j->o.inputs[i] : NULL;
-		if (j->o.inputs && (!t || t == TJ_END))
-			return fail(j, TJ_ERR_ARG, "TJ_LIST(a, b)", ".inputs has fewer than %u tensors", j->narg);
-		if (t && !jit_is_number(t) && t->kind == RT_POISON)
-			return fail(j, TJ_ERR_ARG, "look at tj_check()", "input %u is poison", i);
-		if (t && jit_is_number(t)) w->kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT;
-		else if (t) want_tensor(w, (tj_dtype)t->dtype, t->rank, t->layout->dim, t->kind == RT_CELL);
-		else if (sig->arg[i].layout)
-			want_tensor(w, (tj_dtype)sig->arg[i].layout->dtype, sig->arg[i].layout->rank, sig->arg[i].layout->dim,
-			            sig->arg[i].kind == GD_CELL);
-		else w->kind = sig->arg[i].kind;
+		const rt_layout *l = sig->arg[i].layout;
+		if (l) want_tensor(&j->arg[i], (tj_dtype)l->dtype, l->rank, l->dim, sig->arg[i].kind == GD_CELL);
+		else j->arg[i].kind = sig->arg[i].kind;
 	}
 	return true;
+}
+
+static bool find_arguments(job *j)
+{
+	bool ok = true;
+	j->narg = (uint32_t)j->f->opts.nin;
+	if (!(j->arg = rt_calloc((j->narg + 1) * sizeof *j->arg))) return nomem(j);
+	for (uint32_t i = 0; ok && j->o.inputs && i < j->narg; i++) ok = as_given(j, j->o.inputs[i], i);
+	if (j->o.inputs) return ok;
+	rt_lock(&j->f->table_lock);
+	ok = as_met(j);
+	rt_unlock(&j->f->table_lock);
+	return ok;
 }
 
 static int64_t dim_at(const job *j, uint32_t k, const want *w, int d)
@@ -183,31 +191,15 @@ static bool find_symbols(job *j)
 	return true;
 }
 
-/* How many sizes a symbol may have; FAR: too many to count. */
-enum { FAR = 1 << 20 };
-static int64_t first_of(const gd_symbol *s)
-{
-	const int64_t mod = s->mod > 1 ? s->mod : 1, least = s->least;
-	return least + ((s->rest - least) % mod + mod) % mod;
-}
-static int64_t count_of(const gd_symbol *s)
-{
-	const int64_t mod = s->mod > 1 ? s->mod : 1, first = first_of(s);
-	if (first > s->most) return 0;
-	const int64_t n = (s->most - first) / mod;
-	return n >= FAR ? FAR : n + 1;
-}
-static int64_t size_of(const gd_symbol *s, int64_t i) { return first_of(s) + i * (s->mod > 1 ? s->mod : 1); }
-
 /* If there are too many: the least ones of each symbol. The ranges in the file are those that were tried. */
 static bool choose_sizes(job *j)
 {
 	const uint32_t most = j->o.most ? j->o.most : MOST;
 	int64_t n = 1, each[JIT_P_SYMBOLS];
 	for (uint32_t i = 0; i < j->nsymbol; i++) {
-		each[i] = count_of(&j->symbol[i]);
+		each[i] = jit_symbol_count(&j->symbol[i]);
 		if (!each[i]) return fail(j, TJ_ERR_ARG, "look at the ranges in .shapes", "no size %s is allowed", j->symbol[i].name);
-		n = n > FAR / each[i] ? FAR : n * each[i];
+		n = n > JIT_P_FAR / each[i] ? JIT_P_FAR : n * each[i];
 	}
 	const bool fewer = n > most;
 	while (n > most) { /* fewer of the symbol that has most */
@@ -216,10 +208,10 @@ static bool choose_sizes(job *j)
 			if (each[i] > each[widest]) widest = i;
 		each[widest] = each[widest] > 2 * (int64_t)most ? most : (each[widest] + 1) / 2;
 		n = 1;
-		for (uint32_t i = 0; i < j->nsymbol; i++) n = n > FAR / each[i] ? FAR : n * each[i];
+		for (uint32_t i = 0; i < j->nsymbol; i++) n = n > JIT_P_FAR / each[i] ? JIT_P_FAR : n * each[i];
 	}
 	for (uint32_t i = 0; i < j->nsymbol; i++) {
-		j->symbol[i].most = size_of(&j->symbol[i], each[i] - 1);
+		j->symbol[i].most = jit_symbol_size(&j->symbol[i], each[i] - 1);
 		if (fewer)
 			rt_warn(&j->c->engine->rt.log,
 			        "export of %s: %s may be up to %lld in the file; .most allows more combinations of sizes", j->f->name,
@@ -230,7 +222,7 @@ static bool choose_sizes(job *j)
 	for (uint32_t k = 0; k < j->n; k++) {
 		int64_t left = k;
 		for (uint32_t i = 0; i < j->nsymbol; i++) {
-			j->sizes[k * j->nsymbol + i] = size_of(&j->symbol[i], left % each[i]);
+			j->sizes[k * j->nsymbol + i] = jit_symbol_size(&j->symbol[i], left % each[i]);
 			left /= each[i];
 		}
 	}
@@ -297,7 +289,16 @@ static const char *name_of(job *j, uint32_t i)
 	return rt_arena_strdup(&j->at[0]->mem, own);
 }
 
-/* Cells that nothing may write are weights: those in .freeze, and what is no cell. */
+static bool is_assigned(const jit_program *p, uint32_t var)
+{
+	for (uint32_t i = 0; i < p->step.n; i++) {
+		const jit_pstep *s = &p->step.v[i];
+		if (s->op == JIT_ASSIGN && s->src[1].kind == JIT_P_VAR && s->src[1].index == var) return true;
+	}
+	return false;
+}
+
+/* Weights are what is in .freeze, what is no parameter, and parameters that are not declared and that the body does not assign. */
 static bool read_vars(job *j)
 {
 	jit_program *p = j->at[0];
@@ -305,7 +306,7 @@ static bool read_vars(job *j)
 	size_t bytes = 0;
 	for (uint32_t i = 0; i < p->var.n; i++) {
 		jit_pvar *v = &p->var.v[i];
-		if (i >= first && i < j->f->nstate) v->cell = false;
+		if (i >= first && (i < j->f->nstate || !is_assigned(p, i))) v->cell = false;
 		if (!(v->name = name_of(j, i))) return nomem(j);
 		v->at = bytes;
 		bytes += (v->bytes + JIT_PACK_ALIGN - 1) / JIT_PACK_ALIGN * JIT_PACK_ALIGN;
@@ -397,39 +398,13 @@ static bool compile_all(job *j)
 }
 
 /* ---- the file ---- */
-static bool write_all(int fd, const unsigned char *at, size_t n)
-{
-	while (n) {
-		const ssize_t put = write(fd, at, n);
-		if (put < 0 && errno == EINTR) continue;
-		if (put <= 0) return false;
-		at += put;
-		n -= (size_t)put;
-	}
-	return true;
-}
-
-/* The file is the old one or the new one, never a part of it. */
-static bool write_file(job *j, const char *path, const unsigned char *bytes, size_t n)
-{
-	rt_text t = { 0 };
-	rt_putf(&t, "%s.%ld.tmp", path, (long)getpid());
-	const int fd = t.oom ? -1 : open(t.s, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	bool ok = fd >= 0 && write_all(fd, bytes, n) && !fsync(fd);
-	int why = errno;
-	if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
-	if (ok && rename(t.s, path)) ok = false, why = errno;
-	if (!ok && fd >= 0) unlink(t.s);
-	rt_text_free(&t);
-	return ok || fail(j, TJ_ERR_IO, NULL, "%s: %s", path, strerror(why));
-}
-
 static bool write_pack(job *j, const char *path)
 {
 	size_t n;
 	unsigned char *bytes =
 		jit_pack_write((rt_span){ j->text.s, j->text.n }, (rt_span){ j->data, j->data_bytes }, j->ncpu, j->cpu, j->code, &n);
-	const bool ok = bytes ? write_file(j, path, bytes, n) : nomem(j);
+	rt_err err = { 0 };
+	const bool ok = bytes ? jit_write_file(path, bytes, n, &err) || told(j, &err) : nomem(j);
 	rt_free(bytes);
 	return ok;
 }

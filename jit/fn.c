@@ -2,6 +2,7 @@
 /* Compiled functions: making and freeing them. */
 #include "jit/call.h"
 #include "jit/guard.h"
+#include "jit/program.h"
 
 enum { DEFAULT_BYTES = 128 << 20 };
 
@@ -237,6 +238,9 @@ void tj_fn_free_at(const char *site, tj_fn *f)
 		if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "it is freed with its context", "%s stands for a line with tj_trace_begin()", f->name);
 		return;
 	}
-	if (!is_running(f)) jit_fn_free(f);
-	else if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call has returned", "a call of %s is running", f->name);
+	jit_program *p = f->program;
+	if (!is_running(f)) {
+		jit_fn_free(f);
+		for (uint32_t i = 0; c && p && p->cell && i < p->var.n; i++) tj_release_at(site, p->cell[i]);
+	} else if (c) jit_error(c, site, TJ_ERR_STATE, "fn_free", "free it after its last call has returned", "a call of %s is running", f->name);
 }

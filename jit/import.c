@@ -29,8 +29,7 @@ static bool read_all(int fd, char *to, size_t n)
 	return true;
 }
 
-/* All of it, to be freed by rt_free(); NULL: err is set. */
-static void *read_file(const char *path, size_t *n, rt_err *err)
+void *jit_read_file(const char *path, size_t *n, rt_err *err)
 {
 	struct stat st;
 	void *bytes = NULL;
@@ -61,12 +60,18 @@ static int best_cpu(const jit_pack *k)
 	return best;
 }
 
+void jit_put_cpu(const rt_cpu *cpu, rt_text *t)
+{
+	rt_putf(t, "%d bits", cpu->bits);
+	for (int b = 0; rt_feature_name(b); b++)
+		if (cpu->features >> b & 1) rt_putf(t, " +%s", rt_feature_name(b));
+}
+
 static void put_cpus(const jit_pack *k, rt_text *t)
 {
 	for (int i = 0; i < k->ncpu; i++) {
-		rt_putf(t, "%s%d bits", i ? ", " : "", k->cpu[i].cpu.bits);
-		for (int b = 0; rt_feature_name(b); b++)
-			if (k->cpu[i].cpu.features >> b & 1) rt_putf(t, " +%s", rt_feature_name(b));
+		rt_puts(t, i ? ", " : "");
+		jit_put_cpu(&k->cpu[i].cpu, t);
 	}
 	if (!k->ncpu) rt_puts(t, "none");
 }
@@ -87,8 +92,7 @@ static bool no_code(const jit_pack *k, rt_err *err)
 	return false;
 }
 
-/* Copies the entries of a CPU into a store. */
-static bool take_code(rt_store *s, rt_span entries, uint32_t n)
+bool jit_take_code(rt_store *s, rt_span entries, uint32_t n)
 {
 	rt_span e;
 	for (uint32_t i = 0; i < n; i++) {
@@ -111,7 +115,7 @@ static bool give_code(tj_ctx *c, tj_fn *f, const jit_pack *k, bool recompile, rt
 	if (best < 0) return recompile || no_code(k, err);
 	f->cpu = k->cpu[best].cpu;
 	f->store = rt_store_in_memory(recompile ? c->engine->store : NULL, true, &c->engine->rt.log);
-	return (f->store && take_code(f->store, k->cpu[best].entries, k->cpu[best].n)) ||
+	return (f->store && jit_take_code(f->store, k->cpu[best].entries, k->cpu[best].n)) ||
 	       (rt_fail(err, TJ_ERR_NOMEM, "import", "out of memory"), false);
 }
 
@@ -171,6 +175,19 @@ static char *shapes_of(jit_program *p)
 	return copy;
 }
 
+static bool make_types(jit_program *p)
+{
+	if (!(p->type = rt_arena_alloc(&p->mem, (p->arg.n + 1) * sizeof *p->type))) return false;
+	for (uint32_t i = 0; i < p->arg.n; i++) {
+		rt_text t = { 0 };
+		jit_put_parg(p, &p->arg.v[i], &t);
+		p->type[i] = t.oom ? NULL : rt_arena_strdup(&p->mem, rt_str(&t));
+		rt_text_free(&t);
+		if (!p->type[i]) return false;
+	}
+	return true;
+}
+
 /* ---- the function ---- */
 static void enlist(jit_engine *e, jit_program *p)
 {
@@ -185,7 +202,7 @@ static tj_fn *function_of(tj_ctx *c, const char *site, jit_program *p, const jit
 	tj_tensor ***state = NULL, ***freeze = NULL;
 	rt_err err = { 0 };
 	char *shapes = p->arg.n ? shapes_of(p) : NULL;
-	if ((p->arg.n && !shapes) || !make_vars(c, site, p, k->data, &state, &freeze)) {
+	if ((p->arg.n && !shapes) || !make_types(p) || !make_vars(c, site, p, k->data, &state, &freeze)) {
 		rt_fail(&err, TJ_ERR_NOMEM, "import", "out of memory");
 		return c->rt.err.code == TJ_OK ? fail(c, site, &err) : NULL;
 	}
@@ -232,7 +249,7 @@ tj_fn *tj_import_at(const char *site, tj_ctx *c, const char *path, const tj_impo
 	if (!c || jit_refuses_in_body(c, site, "import")) return NULL;
 	if (jit_odd_size(o.size)) return jit_error(c, site, TJ_ERR_ARG, "import", JIT_SIZES, o.size), NULL;
 	if (!path) return jit_error(c, site, TJ_ERR_ARG, "import", "the path of a file that tj_export() wrote", "path is NULL"), NULL;
-	void *bytes = read_file(path, &n, &err);
+	void *bytes = jit_read_file(path, &n, &err);
 	if (!bytes) return fail(c, site, &err);
 	tj_fn *f = import(c, site, bytes, n, &o);
 	rt_free(bytes);
@@ -248,3 +265,21 @@ bool tj_fn_variable(tj_fn *f, int i, const char **name, tj_tensor **cell, bool *
 	if (weight) *weight = !p->var.v[i].cell;
 	return true;
 }
+
+bool tj_fn_argument(tj_fn *f, int i, const char **type)
+{
+	const jit_program *p = f ? f->program : NULL;
+	if (!p || i < 0 || (uint32_t)i >= p->arg.n) return false;
+	if (type) *type = p->type[i];
+	return true;
+}
+
+bool tj_fn_scalar(tj_fn *f, int i, tj_scalar *scalar)
+{
+	const jit_program *p = f ? f->program : NULL;
+	if (!p || i < 0 || (uint32_t)i >= p->scalar.n) return false;
+	if (scalar) *scalar = p->scalar.v[i];
+	return true;
+}
+
+int tj_fn_results(tj_fn *f) { return f && f->program ? (int)f->program->nout : -1; }

@@ -3,6 +3,10 @@
  * checksum is no proof of who wrote it. */
 #include "jit/program.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
 static const char MAGIC[8] = { 't', 'j', 'e', 'x', 'p', 'o', 'r', 't' };
 enum { MAJOR = 1, MINOR = 0, BUILD = 32, VERSION = 16 };
 
@@ -142,4 +146,32 @@ bool jit_pack_entry(rt_span *entries, rt_span *entry)
 	entries->at = (const unsigned char *)entries->at + sizeof n + rounded(n, 8);
 	entries->bytes -= sizeof n + rounded(n, 8);
 	return true;
+}
+
+/* ---- files ---- */
+static bool write_all(int fd, const unsigned char *at, size_t n)
+{
+	while (n) {
+		const ssize_t put = write(fd, at, n);
+		if (put < 0 && errno == EINTR) continue;
+		if (put <= 0) return false;
+		at += put;
+		n -= (size_t)put;
+	}
+	return true;
+}
+
+bool jit_write_file(const char *path, const void *bytes, size_t n, rt_err *err)
+{
+	rt_text t = { 0 };
+	rt_putf(&t, "%s.%ld.tmp", path, (long)getpid());
+	const int fd = t.oom ? -1 : open(t.s, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	bool ok = fd >= 0 && write_all(fd, bytes, n) && !fsync(fd);
+	int why = errno;
+	if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
+	if (ok && rename(t.s, path)) ok = false, why = errno;
+	if (!ok && fd >= 0) unlink(t.s);
+	rt_text_free(&t);
+	if (!ok) rt_fail(err, TJ_ERR_IO, "export", "%s: %s", path, strerror(why));
+	return ok;
 }

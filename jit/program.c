@@ -79,6 +79,19 @@ static bool admits(const jit_program *p, const int64_t *symbol)
 	return true;
 }
 
+static int64_t step_of(const gd_symbol *s) { return s->mod > 1 ? s->mod : 1; }
+int64_t jit_symbol_size(const gd_symbol *s, int64_t i)
+{
+	const int64_t mod = step_of(s);
+	return s->least + ((s->rest - s->least) % mod + mod) % mod + i * mod;
+}
+
+int64_t jit_symbol_count(const gd_symbol *s)
+{
+	const int64_t first = jit_symbol_size(s, 0), n = first > s->most ? 0 : (s->most - first) / step_of(s) + 1;
+	return n > JIT_P_FAR ? JIT_P_FAR : n;
+}
+
 /* ---- arguments ---- */
 /* The sizes of the call, by symbol; -1: none of its dimensions is that symbol alone. False: an argument does not fit. */
 static bool bind(const jit_program *p, tj_tensor *const *in, int64_t *symbol, uint32_t *bad)
@@ -127,6 +140,16 @@ void jit_put_parg(const jit_program *p, const jit_parg *a, rt_text *t)
 	rt_puts(t, "]");
 }
 
+void jit_put_pvar(const jit_pvar *v, rt_text *t)
+{
+	rt_putf(t, "%s[", tj_dtype_name((tj_dtype)v->dtype));
+	for (int d = 0; d < v->rank; d++) rt_putf(t, d ? ",%lld" : "%lld", (long long)v->dim[d]);
+	rt_puts(t, "]");
+}
+
+/* Of a call of the program itself that of its import: an act does not know the line of its call. */
+static const char *line_of(const jit_act *a) { return a->callers.n ? a->callers.v[0].site : a->fn->site; }
+
 /* A call that the file does not admit: what was exported, and what differs. */
 static void refuse(jit_act *a, const jit_program *p, tj_tensor *const *in, uint32_t bad)
 {
@@ -143,13 +166,32 @@ static void refuse(jit_act *a, const jit_program *p, tj_tensor *const *in, uint3
 		if (m.weak) rt_puts(&is, m.dtype == TJ_I64 ? "int" : "float");
 		else ir_put_meta(&is, &m);
 	}
-	jit_error(a->ctx, a->callers.n ? a->callers.v[0].site : NULL, TJ_ERR_SHAPE, p->name,
+	jit_error(a->ctx, line_of(a), TJ_ERR_SHAPE, p->name,
 	          "export it with these sizes, too: .shapes names what may vary",
 	          bad < p->arg.n ? "exported for (%s), called with (%s): argument %u differs" : "exported for (%s), called with (%s)",
 	          rt_str(&was), rt_str(&is), bad);
 	rt_text_free(&was);
 	rt_text_free(&is);
 	a->failed = true;
+}
+
+/* The events were written down for these values of the ints. */
+static bool ints_fit(jit_act *a, const jit_program *p)
+{
+	const tj_scalar *s = a->scalars;
+	for (uint32_t i = 0; i < p->scalar.n; i++) {
+		const tj_scalar *was = &p->scalar.v[i];
+		const bool given = s && s->kind != TJ_SCALAR_END;
+		if (was->kind == TJ_SCALAR_I && !(given && s->kind == TJ_SCALAR_I && s->i == was->i)) {
+			jit_error(a->ctx, line_of(a), TJ_ERR_ARG, p->name,
+			          "an int keeps its value; export the function for each", "scalar %u was the int %lld when it was exported, and is %s",
+			          i, (long long)was->i, !given ? "missing" : s->kind == TJ_SCALAR_I ? "another one" : "a float");
+			a->failed = true;
+			return false;
+		}
+		s += given;
+	}
+	return true;
 }
 
 /* ---- events ---- */
@@ -369,6 +411,7 @@ void jit_program_body(tj_tensor **out, tj_tensor *const *in, void *program)
 		refuse(a, p, in, bad);
 		return;
 	}
+	if (!ints_fit(a, p)) return;
 	r.value = rt_arena_alloc(&a->mem, (p->step.n + 1) * sizeof *r.value);
 	r.number = rt_arena_alloc(&a->mem, (p->number.n + 1) * sizeof *r.number);
 	bool ok = r.value && r.number;

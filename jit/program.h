@@ -88,6 +88,7 @@ typedef struct jit_program {
 	rt_vec(jit_poperand) out;
 	/* of an imported function: */
 	struct jit_program *next; /* jit_engine.programs */
+	const char **type;      /* by argument: its text */
 	tj_tensor **cell;       /* by variable */
 	tj_tensor ***address;   /* of these, ended by TJ_END_VAR: cells, then weights */
 } jit_program;
@@ -101,6 +102,13 @@ uint64_t jit_pnumber_bits(const jit_pnumber *n, const int64_t *symbol); /* of on
 void jit_program_body(tj_tensor **out, tj_tensor *const *in, void *program); /* a tj_body */
 void jit_put_psize(const jit_program *p, const jit_psize *s, rt_text *t);
 void jit_put_parg(const jit_program *p, const jit_parg *a, rt_text *t); /* "f32[B,784]" */
+
+void jit_put_pvar(const jit_pvar *v, rt_text *t); /* "f32[784,256]" */
+
+/* The sizes of a symbol: their number, JIT_P_FAR if it is larger; and the i-th one. */
+enum { JIT_P_FAR = 1 << 20 };
+int64_t jit_symbol_count(const gd_symbol *s);
+int64_t jit_symbol_size(const gd_symbol *s, int64_t i);
 
 /* ptext.c */
 void jit_program_print(const jit_program *p, rt_text *t);
@@ -131,7 +139,20 @@ typedef struct jit_pack {
 /* The bytes of a file, to be freed by rt_free(). code: by CPU, a store in memory. NULL: out of memory */
 unsigned char *jit_pack_write(rt_span text, rt_span data, int ncpu, const rt_cpu *cpu, rt_store *const *code, size_t *n);
 bool jit_pack_read(const void *bytes, size_t n, jit_pack *p, rt_err *err); /* what p has lies in bytes, which begin at a multiple of 8 */
+/* The file is the old one or the new one, never a part of it. */
+bool jit_write_file(const char *path, const void *bytes, size_t n, rt_err *err);
 bool jit_pack_entry(rt_span *entries, rt_span *entry); /* takes the first one off; false: there is none, or it is cut off */
+
+/* import.c */
+void *jit_read_file(const char *path, size_t *n, rt_err *err); /* all of it, to be freed by rt_free(); NULL: err is set */
+bool jit_take_code(rt_store *s, rt_span entries,
+                   uint32_t n); /* copies entries of a file into a store; false: out of memory, or they are cut off */
+
+void jit_put_cpu(const rt_cpu *cpu, rt_text *t); /* "512 bits +avx512bf16" */
+
+/* contents.c */
+/* False: err says what is wrong with the bytes, which begin at a multiple of 8. */
+bool jit_walk_pack(const void *bytes, size_t n, tj_export_visit *visit, void *env, rt_err *err);
 
 /* call.c */
 /* As tj_call(), up to the return: then see() gets the results as the return would, and all is dropped. */

@@ -57,9 +57,9 @@ static void put_step(const jit_program *p, uint32_t i, rt_text *t)
 static void put_var(const jit_program *p, uint32_t i, rt_text *t)
 {
 	const jit_pvar *v = &p->var.v[i];
-	rt_putf(t, "variable %u %s %s[", i, v->cell ? "cell" : "weight", tj_dtype_name((tj_dtype)v->dtype));
-	for (int d = 0; d < v->rank; d++) rt_putf(t, d ? ",%lld" : "%lld", (long long)v->dim[d]);
-	rt_putf(t, "] at %zu %s\n", v->at, v->name ? v->name : "?");
+	rt_putf(t, "variable %u %s ", i, v->cell ? "cell" : "weight");
+	jit_put_pvar(v, t);
+	rt_putf(t, " at %zu %s\n", v->at, v->name ? v->name : "?");
 }
 
 void jit_program_print(const jit_program *p, rt_text *t)

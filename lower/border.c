@@ -72,11 +72,11 @@ static bool find_roots(pass *p)
 	for (ir_ref r = 0; r < p->w.from->node.n; r++) {
 		const ir_node *n = ir_at(p->w.from, r);
 		bool any = has_border(p, r);
-		for (int k = 0; k < n->nsrc && lo_by_element(n); k++) any |= p->bordered[ir_src(p->w.from, n, k)];
-		if (is_step_1(p, n)) any = p->bordered[ir_src(p->w.from, n, 0)] && !lo_by_element(ir_at(p->w.from, ir_src(p->w.from, n, 0)));
+		for (int k = 0; k < n->nsrc && lo_by_element(p->w.from, n); k++) any |= p->bordered[ir_src(p->w.from, n, k)];
+		if (is_step_1(p, n)) any = p->bordered[ir_src(p->w.from, n, 0)] && !lo_by_element(p->w.from, ir_at(p->w.from, ir_src(p->w.from, n, 0)));
 		p->bordered[r] = any;
-		found |= any && lo_by_element(n);
-		for (int k = 0; k < n->nsrc && !lo_by_element(n); k++) p->root[ir_src(p->w.from, n, k)] = true;
+		found |= any && lo_by_element(p->w.from, n);
+		for (int k = 0; k < n->nsrc && !lo_by_element(p->w.from, n); k++) p->root[ir_src(p->w.from, n, k)] = true;
 	}
 	for (uint32_t i = 0; i < p->w.from->out.n; i++) p->root[p->w.from->out.v[i]] = true;
 	return found;
@@ -109,7 +109,7 @@ static bool follow_cat(pass *p, ir_ref root, const seen *s)
 		piece.depth++;
 		if (k && s->axis[axis] >= 0 && !add_cut(p, s->axis[axis], at - s->off[axis], dims(p, root)[s->axis[axis]])) return false;
 		piece.off[axis] -= at;
-		if (!lo_by_element(ir_at(p->w.from, piece.r)) && !follow(p, root, piece)) return false;
+		if (!lo_by_element(p->w.from, ir_at(p->w.from, piece.r)) && !follow(p, root, piece)) return false;
 		at += dims(p, piece.r)[axis];
 	}
 	return true;
@@ -138,13 +138,13 @@ static bool follow(pass *p, ir_ref root, seen s)
 			return true;
 	if (p->seen.n == MOST_CONE || s.depth == MOST_DEPTH || !rt_push(&p->seen, s)) return false;
 	if (n->op == IR_cat) return follow_cat(p, root, &s);
-	if (lo_by_element(n)) {
+	if (lo_by_element(p->w.from, n)) {
 		for (int k = 0; k < n->nsrc; k++)
 			if (p->bordered[ir_src(p->w.from, n, k)] && !follow_operand(p, root, &s, k)) return false;
 		return true;
 	}
 	if (!is_step_1(p, n) && n->op != IR_expand && n->op != IR_flip) return true;
-	if (lo_by_element(ir_at(p->w.from, ir_src(p->w.from, n, 0)))) return true;
+	if (lo_by_element(p->w.from, ir_at(p->w.from, ir_src(p->w.from, n, 0)))) return true;
 	if (n->op == IR_expand) return follow_operand(p, root, &s, 0);
 	s.r = ir_src(p->w.from, n, 0);
 	s.depth++;
@@ -175,7 +175,7 @@ static bool find_cuts(pass *p, ir_ref root)
 		inside *= most;
 		boxes *= p->ncut[i] + 1;
 	}
-	for (uint32_t i = 0; i < p->seen.n; i++) ops += lo_by_element(ir_at(p->w.from, p->seen.v[i].r));
+	for (uint32_t i = 0; i < p->seen.n; i++) ops += lo_by_element(p->w.from, ir_at(p->w.from, p->seen.v[i].r));
 	return boxes > 1 && boxes <= MOST_BOXES && boxes * ops <= MOST_TEXT && 2 * inside >= ir_numel(p->w.from, root);
 }
 
@@ -199,7 +199,7 @@ static ir_ref walk(void *env, ir_ref r, ir_ref *src)
 {
 	pass *p = env;
 	lo_box b = lo_whole(&p->w, r);
-	const bool cuts = p->root[r] && p->bordered[r] && lo_by_element(ir_at(p->w.from, r)) && find_cuts(p, r);
+	const bool cuts = p->root[r] && p->bordered[r] && lo_by_element(p->w.from, ir_at(p->w.from, r)) && find_cuts(p, r);
 	return cuts ? join(p, r, 0, &b) : lo_copy(p->w.to, p->w.from, r, src);
 }
 
@@ -207,7 +207,7 @@ static ir_ref walk(void *env, ir_ref r, ir_ref *src)
 static bool own(void *env, ir_ref r, const lo_box *b, ir_ref *y)
 {
 	pass *p = env;
-	if (!p->root[r] || !lo_by_element(ir_at(p->w.from, r))) return false;
+	if (!p->root[r] || !lo_by_element(p->w.from, ir_at(p->w.from, r))) return false;
 	return *y = lo_slice(&p->w, r, b), true;
 }
 

@@ -134,12 +134,10 @@ static void load(lo_low *L, rt_plan *p, batch *b, lo_stored *x)
 static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
 {
 	const lo_target *t = b->schedule[0]->target;
-	double start = rt_now_ms();
-	const lo_backend *by = t->find(t->backend, &L->missing);
-	if (!by) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
-	double found = rt_now_ms();
+	const double start = rt_now_ms();
 	lo_compile job = { .name = L->o->name,
 		           .cpu = rt_cpu_now(),
+		           .store = L->o->keep_text ? NULL : L->o->store,
 		           .keep_text = L->o->keep_text,
 		           .keep_assembly = L->o->keep_assembly,
 		           .fn = b->fn,
@@ -147,11 +145,15 @@ static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
 		           .kernel = b->kernel,
 		           .schedule = b->schedule,
 		           .nkernel = b->n };
-	tj_status st = by->compile(&job, L->err);
+	const bool recalled = t->recall && t->recall(&job);
+	const lo_backend *by = recalled ? NULL : t->find(t->backend, &L->missing);
+	if (!recalled && !by) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
+	const double found = rt_now_ms();
+	const tj_status st = recalled ? TJ_OK : by->compile(&job, L->err);
 	if (st != TJ_OK) return st;
-	p->exec.codegen_ms += job.codegen_ms + found - start;
-	for (int i = 0; i < b->n; i++) p->exec.compiled += b->want[i]->of != NULL;
-	for (int i = 0; x && lo_own_build(by) && i < b->n; i++) lo_stored_keep(x, i, b->kernel[i], &b->blob[i]);
+	if (!recalled) p->exec.codegen_ms += job.codegen_ms + found - start;
+	for (int i = 0; i < b->n; i++) *(recalled ? &p->exec.loaded : &p->exec.compiled) += b->want[i]->of != NULL;
+	for (int i = 0; x && by && lo_own_build(by) && i < b->n; i++) lo_stored_keep(x, i, b->kernel[i], &b->blob[i]);
 	lo_add_text(p, &p->code_text, job.text);
 	lo_add_text(p, &p->assembly_text, job.assembly);
 	rt_free(job.text);

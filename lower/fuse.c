@@ -566,8 +566,7 @@ static uint32_t merge_wants(lo_low *L, ir_ref r, want *w, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t j = i + 1; j < n && !(L->o->off & (LO_OFF(FUSE) | LO_OFF(MERGE))); j++)
-			if (!w[i].torn && !w[j].torn && lo_merge(L, r, w[i].group, w[i].map, w[j].group, w[j].map))
-				return wants_of(L, r, w, MAX_WANTS);
+			if (lo_merge(L, r, w[i].group, w[i].map, w[j].group, w[j].map, w[i].torn || w[j].torn)) return wants_of(L, r, w, MAX_WANTS);
 	return n;
 }
 

@@ -56,8 +56,9 @@ ir_ref lo_later(const lo_low *L, ir_ref a, ir_ref b); /* the one of two places t
 void lo_move_late(lo_low *L, ir_ref place);
 
 /* ---- merge.c ---- */
-/* Makes one group of a and b, which read r at ma and mb; false when they do not match. */
-bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, const lo_map *mb);
+/* Makes one group of a and b, which read r at ma and mb; false when they do not match. torn: one of them reads it at several maps; then
+ * they must walk the same structures. */
+bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, const lo_map *mb, bool torn);
 
 /* ---- recompute.c ---- */
 bool lo_find_times(lo_low *L); /* sets lo_low.time; false: out of memory */

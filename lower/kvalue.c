@@ -183,7 +183,7 @@ static uint32_t divide(lo_builder *B, const ir_node *n, tj_dtype t, uint32_t *sr
 	if (!B->L->o->int_div_zero) fault(B, n, is, TJ_ERR_DIV, 0);
 	src[1] = prim(B, LO_SELECT, t, 3, is, constant(B, t, 1), src[1]);
 	uint32_t q = lo_point(B->k, (ir_op)n->op, t, (tj_dtype)n->dtype, src);
-	return prim(B, LO_SELECT, (tj_dtype)n->dtype, 3, is, zero, q);
+	return B->L->o->int_div_zero ? prim(B, LO_SELECT, (tj_dtype)n->dtype, 3, is, zero, q) : q;
 }
 
 /* Compares integers of a dtype t narrower than i64 with a run-time number n. The result is that of an i64 comparison, but it is
@@ -233,17 +233,26 @@ static bool is_in_range(const lo_builder *B, uint32_t index, int64_t size)
 	return (from == TJ_U8 && size > UINT8_MAX) || (from == TJ_BOOL && size > 1);
 }
 
+/* An index that was widened is compared with the size before that, if its dtype has the size. */
+static uint32_t unwidened(const lo_builder *B, uint32_t i, int64_t size)
+{
+	const lo_ins *in = &B->k->ins.v[i];
+	if (in->op != LO_CONVERT || lo_moves(&B->L->o->moving, size)) return i;
+	const tj_dtype t = (tj_dtype)B->k->ins.v[in->src[0]].dtype;
+	return rt_dtype_cat(t) == RT_INT && size <= rt_dtype_max(t) ? in->src[0] : i;
+}
+
 /* An index operand as i64 in [0, size). If it is out of range, the run faults and 0 is used. */
 static uint32_t checked(lo_builder *B, const ir_node *n, uint32_t index, int64_t size)
 {
 	uint32_t i = lo_cast(B->k, index, TJ_I64);
 	if (is_in_range(B, i, size)) return i;
-	uint32_t zero = constant(B, TJ_I64, 0);
-	uint32_t under = prim(B, LO_LT, TJ_BOOL, 2, i, zero, 0);
-	uint32_t over = prim(B, LO_GE, TJ_BOOL, 2, i, constant(B, TJ_I64, size), 0);
-	uint32_t bad = prim(B, LO_OR, TJ_BOOL, 2, under, over, 0);
+	i = unwidened(B, i, size);
+	const tj_dtype t = (tj_dtype)B->k->ins.v[i].dtype;
+	uint32_t zero = constant(B, t, 0), bad = prim(B, LO_GE, TJ_BOOL, 2, i, constant(B, t, size), 0);
+	if (rt_is_signed(t)) bad = prim(B, LO_OR, TJ_BOOL, 2, prim(B, LO_LT, TJ_BOOL, 2, i, zero, 0), bad, 0);
 	fault(B, n, bad, TJ_ERR_INDEX, size);
-	return prim(B, LO_SELECT, TJ_I64, 3, bad, zero, i);
+	return lo_cast(B->k, prim(B, LO_SELECT, t, 3, bad, zero, i), TJ_I64);
 }
 
 static uint32_t gather(lo_builder *B, const lo_source *s, uint32_t index)

@@ -82,7 +82,7 @@ static bool check_prim(const verifier *v, const lo_ins *in)
 	    ((rt_is_narrow(t) && in->dtype != TJ_F32) || (rt_is_narrow((tj_dtype)in->dtype) && t != TJ_F32)))
 		return bad(v, "narrow floats are only converted from and to f32");
 	if (!any && !type_fits(r->types[0], t)) return bad(v, "not for this dtype");
-	if (in->op == LO_BITCAST && !same_size_kinds(t, (tj_dtype)in->dtype)) return bad(v, "the dtypes differ in size");
+	if ((in->op == LO_BITCAST || in->op == LO_FIX) && !same_size_kinds(t, (tj_dtype)in->dtype)) return bad(v, "the dtypes differ in size");
 	if (!own && in->dtype != (compares ? TJ_BOOL : t)) return bad(v, "wrong result dtype");
 	return true;
 }

@@ -333,6 +333,7 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	int nkernel;
 	const char *name;
 	rt_cpu cpu;                   /* to make code for */
+	rt_store *store;              /* the disk cache; NULL: none */
 	bool keep_text;               /* fill text, for dumps */
 	bool keep_assembly;           /* fill assembly: costs one more run of the code generator */
 	/* results */

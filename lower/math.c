@@ -125,6 +125,8 @@ static inline F TO_F_i(I a) { return (F){ a.k, append(a.k, LO_CONVERT, TJ_F32, 1
 static inline D TO_D_f(F a) { return (D){ a.k, append(a.k, LO_CONVERT, TJ_F64, 1, a.id, 0, 0) }; }
 static inline D TO_D_d(D a) { return a; }
 static inline D TO_D_i(I a) { return (D){ a.k, append(a.k, LO_CONVERT, TJ_F64, 1, a.id, 0, 0) }; }
+static inline I FIX_f(F a) { return (I){ a.k, append(a.k, LO_FIX, TJ_I32, 1, a.id, 0, 0), TJ_I32 }; }
+static inline I FIX_d(D a) { return (I){ a.k, append(a.k, LO_FIX, TJ_I64, 1, a.id, 0, 0), TJ_I64 }; }
 static inline I BITS_f(F a) { return (I){ a.k, append(a.k, LO_BITCAST, TJ_I32, 1, a.id, 0, 0), TJ_I32 }; }
 static inline I BITS_d(D a) { return (I){ a.k, append(a.k, LO_BITCAST, TJ_I64, 1, a.id, 0, 0), TJ_I64 }; }
 static inline F AS_F(I a) { return (F){ a.k, append(a.k, LO_BITCAST, TJ_F32, 1, a.id, 0, 0) }; }

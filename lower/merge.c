@@ -4,10 +4,41 @@
  * called while groups are made; keeps every group one step: no path leaves a group and comes back into it */
 #include "lower/fuse.h"
 
+/* Atoms that e depends on, by step. */
+static int by_step(const lo_group *G, const lo_expr *e, int *order)
+{
+	int n = 0;
+	for (int a = 0; a < G->natom; a++) {
+		if (!e->c[a] || G->ext[a] <= 1) continue;
+		int i = n++;
+		for (; i && e->c[order[i - 1]] > e->c[a]; i--) order[i] = order[i - 1];
+		order[i] = a;
+	}
+	return n;
+}
+
+/* The same for groups that walk elements of the same structures, as red and blue of all pixels: they take the same steps, which are larger
+ * than the way from one to the other. */
+static bool pair_structures(const lo_low *L, ir_ref r, const lo_group *A, const lo_map *ma, const lo_group *B, const lo_map *mb, int *to)
+{
+	const lo_expr ea = lo_row_major(L, A, r, ma), eb = lo_row_major(L, B, r, mb);
+	const int64_t way = ea.off < eb.off ? eb.off - ea.off : ea.off - eb.off;
+	int oa[LO_ATOMS], ob[LO_ATOMS];
+	const int n = by_step(A, &ea, oa);
+	if (!n || n != by_step(B, &eb, ob) || A->reduces || B->reduces) return false;
+	for (int i = 0; i < n; i++) {
+		const int64_t step = ea.c[oa[i]];
+		if (step < 2 || step <= way || step != eb.c[ob[i]] || A->ext[oa[i]] != B->ext[ob[i]]) return false;
+		to[ob[i]] = oa[i];
+	}
+	return true;
+}
+
 /* Pairs each atom b of B with the atom a of A that walks r in the same way: to[b] = a. Splits an atom where one side is coarser. */
 static bool pair_atoms(const lo_low *L, ir_ref r, lo_group *A, const lo_map *ma, lo_group *B,
                        const lo_map *mb, int *to)
 {
+	if (pair_structures(L, r, A, ma, B, mb, to)) return true;
 	for (;;) {
 		int oa[LO_ATOMS], ob[LO_ATOMS], i = 0;
 		lo_expr ea = lo_row_major(L, A, r, ma), eb = lo_row_major(L, B, r, mb);
@@ -115,11 +146,12 @@ static bool parted(lo_low *L, ir_ref r, uint32_t a, uint32_t b, const char *why)
 	return false;
 }
 
-bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, const lo_map *mb)
+bool lo_merge(lo_low *L, ir_ref r, uint32_t a, const lo_map *ma, uint32_t b, const lo_map *mb, bool torn)
 {
 	lo_group *A = L->group.v[a], *B = L->group.v[b];
 	int to[LO_ATOMS] = { 0 };
-	if (B->reduces && !A->reduces) return lo_merge(L, r, b, mb, a, ma);
+	if (torn && !pair_structures(L, r, A, ma, B, mb, to)) return false;
+	if (B->reduces && !A->reduces) return lo_merge(L, r, b, mb, a, ma, torn);
 	if (A->device != B->device) return parted(L, r, a, b, "they run on different devices");
 	if (A->product || B->product) return parted(L, r, a, b, "one of them computes a matrix product");
 	const lo_target *t = lo_target_on(L->o, A->device);

@@ -99,7 +99,7 @@ static void add_work(pass *p, ir_ref r)
 	int work = lo_work(n), loads = 0;
 	for (int k = 0; k < n->nsrc; k++) {
 		const ir_ref x = base_of(p, ir_src(p->w.from, n, k));
-		const bool goes_on = lo_by_element(node(p, x)) && !is_stored(p, x);
+		const bool goes_on = lo_by_element(p->w.from, node(p, x)) && !is_stored(p, x);
 		loads += p->data[x] && !goes_on;
 		work += goes_on ? p->work[x] : 0;
 		p->data[r] |= p->data[x];
@@ -122,10 +122,10 @@ static bool count(pass *p, const bool *live)
 	for (ir_ref r = 0; r < p->w.from->node.n; r++) {
 		const ir_node *n = node(p, r);
 		if (!live[r] || !lo_target_on(p->o, n->device)) continue;
-		p->data[r] = !lo_by_element(n) && !is_made(n);
-		if (lo_by_element(n)) add_work(p, r);
+		p->data[r] = !lo_by_element(p->w.from, n) && !is_made(n);
+		if (lo_by_element(p->w.from, n)) add_work(p, r);
 		const ir_ref x = is_view(p, r) ? base_of(p, r) : r;
-		if (is_cut(p, r) && lo_by_element(node(p, x)) && p->cuts[x] < MOST_PLACES) any |= ++p->cuts[x] > 1;
+		if (is_cut(p, r) && lo_by_element(p->w.from, node(p, x)) && p->cuts[x] < MOST_PLACES) any |= ++p->cuts[x] > 1;
 		for (int k = 0; k < n->nsrc && !is_view(p, r); k++) {
 			const ir_ref s = ir_src(p->w.from, n, k);
 			if (!p->cuts[s]) p->cuts[s] = 1;
@@ -154,7 +154,7 @@ static bool same_box(const pass *p, ir_ref r, const lo_box *a, const lo_box *b) 
 
 static bool add_read(pass *p, ir_ref r, seen s)
 {
-	if (!is_view(p, r) && !lo_by_element(node(p, r))) return true;
+	if (!is_view(p, r) && !lo_by_element(p->w.from, node(p, r))) return true;
 	for (uint32_t i = p->first[r]; i; i = p->seen.v[i].next) {
 		seen *x = &p->seen.v[i];
 		if (x->by != s.by || !same_box(p, r, &x->box, &s.box)) continue;
@@ -299,7 +299,7 @@ static bool read_operands(pass *p, ir_ref r, int places)
 	const bool deep = p->again[r] && is_deep(p, r, places);
 	for (int k = 0; k < node(p, r)->nsrc; k++) {
 		const ir_ref x = source(p, r, k);
-		seen s = { .by = r, .box = lo_whole(&p->w, x), .bent = lo_by_element(node(p, r)) && numel(p, x) != numel(p, r) };
+		seen s = { .by = r, .box = lo_whole(&p->w, x), .bent = lo_by_element(p->w.from, node(p, r)) && numel(p, x) != numel(p, r) };
 		if (!p->again[r] && !add_read(p, x, s)) return false;
 		for (uint32_t i = p->again[r] ? p->first[r] : 0; i; i = p->seen.v[i].next) {
 			const seen *of = &p->seen.v[i];
@@ -315,7 +315,7 @@ static bool read_operands(pass *p, ir_ref r, int places)
 static bool visit(pass *p, ir_ref r)
 {
 	const ir_node *n = node(p, r);
-	const bool point = lo_by_element(n);
+	const bool point = lo_by_element(p->w.from, n);
 	if (is_view(p, r)) return read_view(p, r);
 	if (!lo_target_on(p->o, n->device) || (!point && !(ir_ops[n->op].flags & IR_REDUCE))) {
 		for (int k = 0; k < n->nsrc; k++) p->apart[source(p, r, k)] = true;
@@ -355,7 +355,7 @@ static ir_ref walk(void *env, ir_ref r, ir_ref *src)
 static bool own(void *env, ir_ref r, const lo_box *b, ir_ref *y)
 {
 	pass *p = env;
-	if (p->leads[r] && (is_view(p, r) || lo_by_element(node(p, r)))) return false;
+	if (p->leads[r] && (is_view(p, r) || lo_by_element(p->w.from, node(p, r)))) return false;
 	return *y = lo_slice(&p->w, r, b), true;
 }
 

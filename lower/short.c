@@ -237,7 +237,7 @@ static void weigh(pass *p, ir_ref r, uint32_t axes, cost *c)
 	p->weighed[r] = p->counts;
 	c->visits++;
 	const int64_t count = count_of(p, r, axes);
-	if (lo_by_element(n)) {
+	if (lo_by_element(p->w.from, n)) {
 		add_work(c, lo_work(n), count);
 		weigh_operands(p, r, axes, c);
 		return;
@@ -282,12 +282,31 @@ static bool has_memory(const pass *p, ir_ref r, int depth)
 {
 	enum { DEEP = 8 };
 	const ir_node *n = node(p, r);
-	bool any = n->op == IR_input || n->op == IR_data || depth == DEEP || !(lo_by_element(n) || is_view(n) || ir_is_leaf(n->op) || !n->nsrc);
+	const bool known = lo_by_element(p->w.from, n) || is_view(n) || ir_is_leaf(n->op) || !n->nsrc;
+	bool any = n->op == IR_input || n->op == IR_data || depth == DEEP || !known;
 	for (int k = 0; k < n->nsrc && !any; k++) any = has_memory(p, operand(p, n, k), depth + 1);
 	return any;
 }
 
-/* An operand that broadcasts keeps a kernel from walking both axes as one: lanes would go along a last axis that is short. */
+/* Its elements lie so that no kernel walks the last axis and the one before it as one: it has some of the columns, or in another order. */
+static bool is_split(const pass *p, ir_ref r)
+{
+	const ir_node *n = node(p, r);
+	const int64_t *attr = ir_attr(p->w.from, n);
+	const int last = n->rank - 1;
+	if (last < 1) return false;
+	switch (n->op) {
+	case IR_input: return attr[2 + last - 1] != attr[2 + last] * dims(p, r)[last];
+	case IR_slice: return attr[0] == last || attr[3] != 1 || is_split(p, operand(p, n, 0));
+	case IR_flip: return true;
+	case IR_permute: return attr[last] != last;
+	case IR_transpose: return attr[0] == last || attr[1] == last;
+	default: return false;
+	}
+}
+
+/* An operand that broadcasts, or that lies in another way, keeps a kernel from walking both axes as one: lanes would go along a last axis
+ * that is short. */
 static uint32_t beside(const pass *p, ir_ref r)
 {
 	const ir_node *n = node(p, r);
@@ -296,7 +315,7 @@ static uint32_t beside(const pass *p, ir_ref r)
 	for (int k = 0; k < n->nsrc; k++) {
 		const ir_ref x = operand(p, n, k);
 		const bool same = node(p, x)->rank == n->rank && !memcmp(dims(p, x), dims(p, r), sizeof(int64_t) * n->rank);
-		if (ir_numel(p->w.from, x) > 1 && !same && has_memory(p, x, 0)) return 1u << last;
+		if (ir_numel(p->w.from, x) > 1 && (!same || is_split(p, x)) && has_memory(p, x, 0)) return 1u << last;
 	}
 	return 0;
 }
@@ -352,7 +371,7 @@ static bool takes_one(pass *p, ir_ref r)
 	const ir_ref x = operand(p, n, 0);
 	if (dims(p, r)[axis] != 1 || dims(p, x)[axis] == 1) return false;
 	if (is_apart(p, x)) return p->mark[x].axes >> axis & 1;
-	return lo_by_element(node(p, x)) && p->users[x] == p->sliced[x] && worth(p, x, 1u << axis);
+	return lo_by_element(p->w.from, node(p, x)) && p->users[x] == p->sliced[x] && worth(p, x, 1u << axis);
 }
 
 static mark kind_of_view(pass *p, ir_ref r)
@@ -374,15 +393,35 @@ static mark kind_of_view(pass *p, ir_ref r)
 	return axes ? (mark){ APART, false, (uint16_t)axes } : (mark){ 0 };
 }
 
+/* Of a cat: each piece has one element along its axis. */
+static bool by_element(const pass *p, const ir_node *n)
+{
+	return n->nsrc == ir_dims(p->w.from, n)[ir_attr(p->w.from, n)[0]] && n->nsrc <= SHORT;
+}
+
+/* Some piece is apart along its axis, and all others have one element. */
+static bool has_apart(const pass *p, const ir_node *n)
+{
+	const int axis = (int)ir_attr(p->w.from, n)[0];
+	bool any = false;
+	for (int k = 0; k < n->nsrc; k++) {
+		const ir_ref x = operand(p, n, k);
+		const bool apart = is_apart(p, x) && p->mark[x].axes == 1u << axis;
+		if (!apart && dims(p, x)[axis] != 1) return false;
+		any |= apart;
+	}
+	return any;
+}
+
 static mark kind_of(pass *p, ir_ref r)
 {
 	const ir_node *n = node(p, r);
 	const int64_t *attr = ir_attr(p->w.from, n);
-	if (lo_by_element(n)) return kind_of_point(p, r);
+	if (lo_by_element(p->w.from, n)) return kind_of_point(p, r);
 	if (reduces(n) || searches(n)) return kind_of_reduction(p, r);
 	if (ir_ops[n->op].flags & IR_VIEW) return kind_of_view(p, r);
 	const bool run = runs(n) && n->rank && dims(p, r)[attr[0]] <= LONGEST_RUN && worth(p, operand(p, n, 0), 1u << attr[0]);
-	const bool cat = n->op == IR_cat && n->nsrc == dims(p, r)[attr[0]] && n->nsrc <= SHORT;
+	const bool cat = n->op == IR_cat && (by_element(p, n) || (has_apart(p, n) && worth(p, r, 1u << attr[0])));
 	const uint32_t axes = run || cat ? 1u << attr[0] : product_axes(p, r);
 	return axes ? (mark){ APART, false, (uint16_t)axes } : (mark){ 0 };
 }
@@ -395,8 +434,8 @@ static bool follows(const pass *p, ir_ref r, ir_ref x)
 	const int lead = n->rank - node(p, x)->rank;
 	if (p->taken[r]) return n->op == IR_slice || m.kind == REDUCED || is_apart(p, r) || !(m.axes & ~reduced(p, n));
 	if (m.kind == REDUCED) /* it matters where the axes come back */
-		return m.gone || !(lo_by_element(n) || n->op == IR_expand) || !long_ones(p, r, (uint32_t)m.axes << lead) || is_apart(p, r);
-	return is_apart(p, r) || !(lo_by_element(n) || reduces(n) || searches(n) || is_view(n));
+		return m.gone || !(lo_by_element(p->w.from, n) || n->op == IR_expand) || !long_ones(p, r, (uint32_t)m.axes << lead) || is_apart(p, r);
+	return is_apart(p, r) || !(lo_by_element(p->w.from, n) || reduces(n) || searches(n) || is_view(n));
 }
 
 /* From the end: a value that some kernel would read joined is whole, and those that it was to be computed from have a reader less that
@@ -419,7 +458,7 @@ static void find_kept(pass *p)
 	for (uint32_t i = 0; i < p->w.from->out.n; i++) p->kept[p->w.from->out.v[i]] = true;
 	for (ir_ref r = p->w.from->node.n; r-- > 0;) {
 		const ir_node *n = node(p, r);
-		const bool passes = lo_by_element(n) || is_view(n);
+		const bool passes = lo_by_element(p->w.from, n) || is_view(n);
 		for (int k = 0; k < n->nsrc; k++)
 			if (passes ? p->kept[r] : !(reduces(n) || searches(n) || product_axes(p, r))) p->kept[operand(p, n, k)] = true;
 	}
@@ -609,7 +648,7 @@ static ir_ref walk(void *env, ir_ref r, ir_ref *src)
 	pass *p = env;
 	const ir_node *n = node(p, r);
 	lo_box b = lo_whole(&p->w, r);
-	if (is_apart(p, r) && n->op != IR_cat) return joined(p, r, 0, &b);
+	if (is_apart(p, r) && !(n->op == IR_cat && by_element(p, n))) return joined(p, r, 0, &b);
 	if (p->taken[r] && n->op != IR_slice) return reduce_parts(p, r, &b);
 	if (p->taken[r]) {
 		const int64_t *attr = ir_attr(p->w.from, n);

@@ -17,6 +17,9 @@ struct lo_target {
 	const lo_backend *(*find)(const char *backend, const char **why);
 	/* All that the code of a kernel depends on, as text; NULL: code is not kept for other processes (stored.c). */
 	void (*key)(const lo_kernel *k, const lo_schedule *s, rt_text *t);
+	/* Makes the code of a job of what the disk cache has, without the back end; false: something is missing. NULL: there is no other way
+	 * than key. */
+	bool (*recall)(lo_compile *job);
 
 	/* Routines (library.h), ended by NULL; or NULL: none. What neither a kernel nor a routine of the device computes moves to the CPU, with
 	 * copies. */

@@ -5,9 +5,15 @@
  * of a cat is a part of one of its pieces, or several side by side. Where it goes no further, it is a slice of the whole value. */
 #include "lower/walk.h"
 
-bool lo_by_element(const ir_node *n)
+/* Integers that are all divided by one fault for all elements or for none. */
+static bool faults_alone(const ir_graph *g, const ir_node *n)
 {
-	return ir_ops[n->op].flags & IR_POINT && !(ir_ops[n->op].flags & IR_FAULT) && !n->weak && n->nsrc && n->nsrc <= 3;
+	return ir_ops[n->op].flags & IR_FAULT && !rt_is_float((tj_dtype)n->dtype) && ir_numel(g, ir_src(g, n, 1)) != 1;
+}
+
+bool lo_by_element(const ir_graph *g, const ir_node *n)
+{
+	return ir_ops[n->op].flags & IR_POINT && !n->weak && n->nsrc && n->nsrc <= 3 && !faults_alone(g, n);
 }
 
 ir_ref lo_copy(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src)
@@ -196,7 +202,7 @@ static ir_ref make_part(lo_walk *w, ir_ref r, const lo_box *b)
 	if (lo_is_whole(w, r, b)) return w->map[r];
 	if (is_empty(b, n->rank)) return ir_keep_device(w->to, ir_const_i(w->to, (tj_dtype)n->dtype, n->rank, b->n, 0), n);
 	if (w->own && w->own(w->env, r, b, &y)) return y;
-	if (lo_by_element(n)) return lo_part_of_point(w, r, b);
+	if (lo_by_element(w->from, n)) return lo_part_of_point(w, r, b);
 	if (n->op == IR_cat) return part_of_cat(w, r, b);
 	return ir_ops[n->op].flags & IR_VIEW ? part_of_view(w, r, b) : lo_slice(w, r, b);
 }

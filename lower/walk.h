@@ -39,7 +39,8 @@ typedef struct lo_walk {
 
 tj_status lo_walk_graph(lo_walk *w, rt_err *err); /* copies the graph, node by node */
 
-bool lo_by_element(const ir_node *n); /* a point op that can be computed for any part of its elements: it cannot fault, and is no number */
+/* a point op that can be computed for any part of its elements: it is no number, and no single element can make it fault */
+bool lo_by_element(const ir_graph *g, const ir_node *n);
 ir_ref lo_copy(ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src); /* ir_copy(), also of one result of an op with several */
 /* Emits a part of a node of from that was walked, or is being walked and not whole. */
 ir_ref lo_part(lo_walk *w, ir_ref r, const lo_box *b);

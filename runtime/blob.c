@@ -9,6 +9,8 @@
 typedef struct mapping {
 	rt_shared code;
 	unsigned char *at;
+	int n;
+	rt_blob blob[];
 } mapping;
 
 static void destroy(rt_shared *code)
@@ -37,17 +39,31 @@ rt_shared *rt_code_map(int n, rt_blob *blob, rt_entry *fn, rt_err *err)
 	size_t bytes = 0;
 	for (int i = 0; i < n; i++) bytes += padded(blob[i].bytes);
 	bytes = (bytes + page - 1) / page * page;
-	mapping *m = rt_alloc(sizeof *m);
+	mapping *m = rt_alloc(sizeof *m + (size_t)n * sizeof *m->blob);
 	unsigned char *at = m && bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
 	if (at == MAP_FAILED) {
 		rt_free(m);
 		rt_fail(err, TJ_ERR_NOMEM, "link", "out of memory");
 		return NULL;
 	}
-	*m = (mapping){ .code = { .refs = 1, .bytes = bytes, .destroy = destroy }, .at = at };
+	*m = (mapping){ .code = { .refs = 1, .bytes = bytes, .destroy = destroy }, .at = at, .n = n };
 	copy_all(at, n, blob, fn);
+	memcpy(m->blob, blob, (size_t)n * sizeof *blob);
 	if (!mprotect(at, bytes, PROT_READ | PROT_EXEC)) return &m->code;
 	rt_fail(err, TJ_ERR_COMPILE, "link", "the system does not allow new code in memory: %s", strerror(errno));
 	destroy(&m->code);
 	return NULL;
+}
+
+bool rt_code_find(const rt_shared *code, rt_entry fn, rt_blob *blob)
+{
+	const mapping *m = (const mapping *)code;
+	if (!code || code->destroy != destroy) return false;
+	for (int i = 0; i < m->n; i++) {
+		const unsigned char *entry = m->blob[i].code + m->blob[i].entry;
+		if (memcmp(&entry, &fn, sizeof fn) != 0) continue;
+		*blob = m->blob[i];
+		return true;
+	}
+	return false;
 }

@@ -16,4 +16,8 @@ typedef struct rt_blob {
  * freed with the last reference. NULL: err is set. */
 rt_shared *rt_code_map(int n, rt_blob *blob, rt_entry *fn, rt_err *err);
 
+/* The blob whose function is fn, among those that `code` has in memory; false: rt_code_map() did not make it, or it has no such function.
+ */
+bool rt_code_find(const rt_shared *code, rt_entry fn, rt_blob *blob);
+
 #endif

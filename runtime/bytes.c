@@ -4,6 +4,9 @@
 #include "runtime/bytes.h"
 #include "runtime/device.h"
 
+#include <immintrin.h>
+#include <stdlib.h>
+
 /* Elements of 1, 2, 4 or 8 bytes, of any dtype. */
 typedef uint8_t __attribute__((may_alias)) of1;
 typedef uint16_t __attribute__((may_alias)) of2;
@@ -30,11 +33,34 @@ static void copy_row(const row *r, const char *from, char *to)
 
 enum { SHORT = 16, BLOCK = 512 }; /* elements: a last axis that is short; rows of the axis before it that are copied together */
 
+/* Rows whose bytes lie in 16, as pixels that are reversed, which become adjacent: some of them are loaded, shuffled and stored at once.
+ * Returns how many rows are done: no load or store goes beyond the last one. */
+__attribute__((target("ssse3"))) static int64_t shuffle_rows(const row *last, const row *before, const char *from, char *to)
+{
+	const int64_t size = (int64_t)last->size, step = before->from * size, bytes = last->n * size;
+	const int64_t first = last->from < 0 ? (last->n - 1) * last->from * size : 0, span = (last->n - 1) * llabs(last->from) * size + size;
+	int64_t rows = 0, i = 0;
+	char place[16];
+	if (last->to != 1 || before->to != last->n || step < 1) return 0;
+	while ((rows + 1) * bytes <= 16 && rows * step + span <= 16) rows++;
+	if (rows < 2) return 0;
+	for (int64_t b = 0; b < 16; b++) {
+		const int64_t at = b / bytes, k = b % bytes / size;
+		place[b] = (char)(at < rows ? at * step + k * last->from * size - first + b % size : 0);
+	}
+	const __m128i order = _mm_loadu_si128((const __m128i *)place);
+	for (; (before->n - 1 - i) * step + span >= 16 && (before->n - i) * bytes >= 16; i += rows) {
+		const __m128i x = _mm_loadu_si128((const __m128i *)(from + i * step + first));
+		_mm_storeu_si128((__m128i *)(to + i * bytes), _mm_shuffle_epi8(x, order));
+	}
+	return i;
+}
+
 /* The last two axes, of which the last one is short: elements of many rows, one index of the last axis after the other. */
 static void copy_short(const row *last, const row *before, const char *from, char *to)
 {
 	const int64_t size = (int64_t)last->size;
-	for (int64_t i = 0; i < before->n; i += BLOCK) {
+	for (int64_t i = __builtin_cpu_supports("ssse3") ? shuffle_rows(last, before, from, to) : 0; i < before->n; i += BLOCK) {
 		row r = *before;
 		if (r.n - i > BLOCK) r.n = BLOCK;
 		else r.n -= i;

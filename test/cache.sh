@@ -39,6 +39,9 @@ said env TJ_BACKEND=eval $warm 4 && says "^$right compiled 0 loaded 0 compiler n
 verdict $? 'the evaluator:'
 said env TJ_LOADER=orc TJ_CACHE="$tmp/orc" $warm 4 && says "^$right compiled 4 loaded 0" && [ -z "$(find "$tmp/orc" -type f)" ]
 verdict $? 'ORC links, and nothing is written:'
+gpu="env TJ_DEVICE=cuda:0 LD_LIBRARY_PATH=$build/test/fake $warm 4"
+said $gpu && says "^$right compiled 4" && said $gpu && says "^$right compiled 0 loaded 4 compiler not"
+verdict $? 'a GPU (that computes on the CPU): the second process opens no NVRTC:'
 said $warm -v && says " 0 not"
 verdict $? 'all entries are whole:'
 

@@ -37,7 +37,7 @@ gives 2
 says out 'tj help COMMAND'
 gives 0 help
 silent err 'tj help'
-for c in info show cache help; do
+for c in info show compile run cache help; do
 	says out "  $c "
 	"$tj" help $c >"$tmp/help" && "$tj" $c --help >"$tmp/out" 2>"$tmp/err"
 	[ $c = help ] || cmp -s "$tmp/help" "$tmp/out"
@@ -163,6 +163,167 @@ mkdir "$tmp/empty"
 gives 1 show "$tmp/empty"
 says err 'TJ_DUMP=folder makes them'
 
+# ---- compile ----
+mkdir "$tmp/models"
+"$build/test/exported" write "$tmp/models" >"$tmp/out" 2>"$tmp/err"
+verdict $? 'three models are exported'
+gives 0 compile "$tmp/models/digits.tjx" -o "$tmp/digits.o" --header "$tmp/digits.h"
+silent err 'tj compile'
+says out "$tmp/digits.o: "
+says out "$tmp/digits.h: "
+(cd "$tmp" && printf '#include "digits.h"\nint main(void) { return digits_workspace_bytes(3) == 0; }\n' >main.c &&
+	cc -std=c11 -I"$OLDPWD/include" main.c digits.o "$build/libtjrt.a" -o main && ./main) >"$tmp/out" 2>"$tmp/err"
+verdict $? 'a program with the object of tj compile'
+cp "$tmp/models/options.tjx" "$tmp/models/2 options.v1.tjx"
+gives 0 compile "$tmp/models/2 options.v1.tjx" --output="$tmp/o.o" --json
+parses "$tmp/out"
+verdict $? 'tj compile --json does not parse'
+says out '"name": "_2_options_v1"'
+says out '"header": null'
+gives 0 compile "$tmp/models/options.tjx" -o "$tmp/o.o" --header "$tmp/o.h" --name priced
+grep -q 'priced_run(' "$tmp/o.h"
+verdict $? 'tj compile --name'
+gives 1 compile "$tmp/models/options.tjx" -o "$tmp/o.o" --name 'two words'
+says err 'export_object: .name is no name in C (letters, digits and _)'
+gives 1 compile "$tmp/f.c" -o "$tmp/o.o"
+says err 'it is no exported function'
+gives 1 compile "$tmp/nowhere.tjx" -o "$tmp/o.o"
+says err 'No such file or directory'
+gives 1 compile "$tmp/models/options.tjx" -o "$tmp/nowhere/o.o"
+says err 'No such file or directory'
+gives 2 compile "$tmp/models/options.tjx"
+says err 'compile needs an output, -o FILE'
+gives 2 compile -o "$tmp/o.o"
+says err 'compile needs a FILE'
+gives 2 compile one two -o "$tmp/o.o"
+says err 'takes one FILE'
+
+# ---- run ----
+cat >"$tmp/g.c" <<'END'
+#include <tj.h>
+static tj_tensor *calls;
+static void g(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_add(tj_mul(in[0], in[1]), tj_arg_f(0));
+	out[1] = tj_cast(tj_full(TJ_F32, TJ_0D, tj_f((double)tj_arg_i(1))), TJ_I32);
+	tj_assign(calls, tj_add(calls, tj_f(1)));
+}
+int main(void)
+{
+	tj_ctx *c = tj_open(NULL);
+	calls = tj_param(c, TJ_F32, TJ_0D);
+	tj_fn *f = tj_compile(c, g, NULL, TJ_OPTS(tj_compile_opts, .name = "g", .nin = 2, .nout = 2, .mode = TJ_DIRECT,
+	                                          .shapes = "x: f32[N], _; N in 1..8", .state = TJ_VARS(&calls)));
+	const float x[2] = { 1, 2 };
+	tj_export(f, "g.tjx", TJ_OPTS(tj_export_opts, .inputs = TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(2), x), tj_f(1)),
+	                              .scalars = TJ_SCALARS(TJ_F(1), TJ_I(7)), .names = (const char *[]){ "calls", NULL }));
+	const bool failed = tj_check(c) != TJ_OK;
+	if (failed) tj_perror(c, stderr);
+	tj_close(c);
+	return failed;
+}
+END
+(cd "$tmp" && cc -std=c11 g.c -I"$OLDPWD/include" -L"$build" -ltj -Wl,-rpath,"$build" -o g && ./g) >"$tmp/out" 2>"$tmp/err"
+verdict $? 'the program that exports'
+npy() { # type, shape; the elements come from stdin
+	printf "\\223NUMPY\\1\\0\\166\\0%-117s\\n" "{'descr': '$1', 'fortran_order': False, 'shape': ($2), }" && cat
+}
+printf '\0\0\200?\0\0\0@\0\0@@' | npy '<f4' 3, >"$tmp/x.npy"    # 1 2 3
+printf '\0\0@@\0\0\240@\0\0\340@' | npy '<f4' 3, >"$tmp/y.npy" # 3 5 7: 2 * x + 1
+printf '\7\0\0\0' | npy '<i4' '' >"$tmp/seven.npy"
+g=$tmp/g.tjx x=$tmp/x.npy
+npy_of() { tail -c "+$((10 + $(od -An -tu1 -j8 -N1 "$1")))" "$1"; } # from the end of the header on
+same() { npy_of "$1" | cmp -s - "$tmp/want"; verdict $? "$1 has other elements"; }
+gives 0 run "$g" -i "$x" -i 2 --scalar 1 --scalar 7 -o "$tmp/o0.npy" -o "$tmp/o1.npy" --save-state "calls=$tmp/calls.npy"
+silent err 'tj run'
+plain 'tj run'
+says out '  out0                       f32[3] '
+says out '  out1                       i32[] '
+says out '  calls                      f32[] '
+npy_of "$tmp/y.npy" >"$tmp/want" && same "$tmp/o0.npy"
+npy_of "$tmp/seven.npy" >"$tmp/want" && same "$tmp/o1.npy"
+printf '\n\0\0\200?' >"$tmp/want" && same "$tmp/calls.npy"
+gives 0 run "$g" -i in1=2 -i "0=$x" --scalar 1 --scalar 7 -o "out1=$tmp/o1.npy" --time 20 --save-state "calls=$tmp/calls.npy" --json
+parses "$tmp/out"
+verdict $? 'tj run --json does not parse'
+for s in '"calls": 20' '"best_us": ' '"type": "f32[3]"' '"file": null'; do says out "$s"; done
+same "$tmp/calls.npy" # of the first call
+gives 0 run "$g" -i "$x" -i 2 --scalar 1 --scalar 7 --time 5
+says out ' us of 5 calls'
+"$tj" run "$g" -i - -i 2 --scalar 1 --scalar 7 -o - <"$x" >"$tmp/piped.npy" 2>"$tmp/err"
+npy_of "$tmp/y.npy" >"$tmp/want" && same "$tmp/piped.npy"
+gives 0 run "$tmp/models/options.tjx" -i "$x" -i "$x" -i "$x"
+TJ_BACKEND=llvm TJ_CPU=128 "$tj" run "$tmp/models/options.tjx" -i "$x" -i "$x" -i "$x" >"$tmp/out" 2>"$tmp/err"
+[ $? -eq 1 ] && grep -qF 'import it with .recompile' "$tmp/err"
+verdict $? 'tj run without code for this CPU'
+TJ_BACKEND=llvm TJ_CPU=128 "$tj" run "$tmp/models/options.tjx" -i "$x" -i "$x" -i "$x" --recompile >"$tmp/out" 2>"$tmp/err"
+verdict $? 'tj run --recompile'
+gives 1 run "$tmp/models/options.tjx" -i "$x" -i "$x" -i "$tmp/seven.npy"
+says err 'call: argument 2 is i32, not f32 ('
+gives 1 run "$tmp/models/options.tjx" -i "$x" -i "$x" -i "$tmp/calls.npy"
+says err 'call: argument 2 has 0 dimensions, not 1 ('
+gives 1 run "$tmp/models/options.tjx" -i "$x" -i "$x" -i "$tmp/nowhere.npy"
+says err 'nowhere.npy: No such file or directory'
+gives 1 run "$tmp/models/options.tjx" -i "$x" -i "$x" -i "$g"
+says err 'it is no .npy file'
+gives 1 run "$tmp/f.c"
+says err 'import: it is no exported function'
+gives 1 run "$g" -i "$x" -i 2 --scalar 1 --scalar 7 -o "$tmp/nowhere/o.npy"
+says err 'o.npy: No such file or directory'
+fails() { # what it says, words behind "run g.tjx"
+	text=$1 && shift
+	gives 2 run "$g" "$@"
+	says err "$text"
+	silent out 'a tj run that is wrong'
+}
+fails 'argument 1, float, is missing: -i 1=NUMBER' -i "$x"
+fails 'argument 0, f32[N], is missing: -i 0=FILE' -i 1=2
+fails 'in2 is none of in0 to in1' -i "in2=$x"
+fails 'x is none of in0 to in1; a file with this name is ./x=x.npy' -i x=x.npy
+fails 'in0 has two files' -i "$x" -i "0=$x"
+fails 'the function has only 2 of them' -i "$x" -i 2 -i 3
+fails 'the function has only 2 of them' -o a -o b -o c
+fails '2x is no number' -i "$x" -i 2x
+fails '7.5 is no integer' -i "$x" -i 2 --scalar 1 --scalar 7.5
+fails 'the function takes 2 scalars, and 1 are given' -i "$x" -i 2 --scalar 1
+fails 'the function takes 2 scalars, and 3 are given' -i "$x" -i 2 --scalar 1 --scalar 7 --scalar 8
+fails 'there is no variable cals; did you mean calls?' -i "$x" -i 2 --save-state cals=a.npy
+fails 'calls has no form NAME=FILE' -i "$x" -i 2 --save-state calls
+fails 'time is 1 to' -i "$x" -i 2 --time 0
+fails 'stdout gets an array' -i "$x" -i 2 -o 0=- --json
+fails 'run takes one FILE' another
+gives 2 run
+says err 'run needs a FILE'
+gives 1 run "$g" -i "$x" -i 2 --scalar 1 --scalar 8
+says err 'scalar 1 was the int 7 when it was exported, and is another one (an int keeps its value'
+
+# ---- show, of an exported function ----
+gives 0 show "$g"
+silent err 'tj show g.tjx'
+plain 'tj show g.tjx'
+for s in 'function g' '  size N                     1..8' '  argument 0                 f32[N]' '  argument 1                 float' \
+	'  scalar 1                   int 7' '  results                    2' '  state calls                f32[], 4 bytes' ' kernels, ' \
+	'  code for 512 bits          ' ', by tjit ' '  0 ' '  number 2 float 401c000000000000 7' '  return '; do says out "$s"; done
+! grep -q '  variable ' "$tmp/out"
+verdict $? 'tj show prints the head of the program'
+gives 0 show --json "$g" "$tmp/dump"
+parses "$tmp/out"
+verdict $? 'tj show --json of an exported function does not parse'
+if command -v jq >/dev/null; then
+	jq -e 'length == 2 and (.[0].parts[0] | .kind == "export" and .function == {"name": "g", "results": 2} and .made_by.this_build
+		and .sizes == [{"name": "N", "range": "1..8"}] and .arguments == ["f32[N]", "float"] and .scalars == ["float", "int 7"]
+		and .variables == [{"kind": "state", "name": "calls", "type": "f32[]", "bytes": 4}] and (.cpus | length) == 2
+		and .program.events > 2 and (.program.text | contains("\nreturn")))' "$tmp/out" >/dev/null
+	verdict $? 'tj show --json of an exported function has other values'
+else
+	skip 'the values of tj show --json: jq is missing'
+fi
+head -c 1000 "$g" >"$tmp/cut.tjx"
+gives 1 show "$tmp/cut.tjx"
+says err 'import: the file is damaged: its checksum differs (tj_export() writes such files)'
+silent out 'tj show of a damaged file'
+
 # ---- cache ----
 gives 0 cache -f "$tmp/cache"
 says out 'entries                    0, 0 bytes of at most '
@@ -173,24 +334,24 @@ verdict $? "$n kernels were kept"
 gives 0 cache --folder="$tmp/cache"
 says out "entries                    $n, "
 gives 0 info cache
-gives 0 cache list -f "$tmp/cache"
+gives 0 cache ls -f "$tmp/cache"
 says out ' x86-64-v'
-plain 'tj cache list'
-gives 0 cache check -f "$tmp/cache"
+plain 'tj cache ls'
+gives 0 cache verify -f "$tmp/cache"
 says out "$n whole, 0 of other builds, 0 damaged"
-gives 0 cache list --json -f "$tmp/cache"
+gives 0 cache ls --json -f "$tmp/cache"
 parses "$tmp/out"
-verdict $? 'tj cache list --json does not parse'
+verdict $? 'tj cache ls --json does not parse'
 if command -v jq >/dev/null; then
 	jq -e --argjson n "$n" '.entries == $n and (.list | length) == $n and ([.list[] | .kind == "code" and .miss == null] | all)
 		and (.list[0].about | contains("kernel")) and ([.list[].bytes] | add) == .bytes' "$tmp/out" >/dev/null
-	verdict $? 'tj cache list --json has other values'
+	verdict $? 'tj cache ls --json has other values'
 else
-	skip 'the values of tj cache list --json: jq is missing'
+	skip 'the values of tj cache ls --json: jq is missing'
 fi
 one=$(find "$tmp/cache" -name '*.code' | head -1)
 head -c 100 "$one" >"$tmp/part" && cat "$tmp/part" >"$one"
-gives 1 cache check -f "$tmp/cache"
+gives 1 cache verify -f "$tmp/cache"
 says out "$((n - 1)) whole, 0 of other builds, 1 damaged"
 says out 'the file is'
 gives 0 cache clear -f "$tmp/cache"
@@ -201,8 +362,10 @@ gives 0 cache -f off
 says out 'none: the cache is off'
 gives 1 cache clear -f off
 says err 'the disk cache is off'
-gives 2 cache lsit
-says err 'there is no action lsit; did you mean list?'
+gives 2 cache stast
+says err 'there is no action stast; did you mean stats?'
+gives 0 cache stats -f off
+says out 'none: the cache is off'
 gives 2 cache -f
 says err 'folder needs a FOLDER behind it'
 

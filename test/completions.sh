@@ -23,11 +23,13 @@ if command -v bash >/dev/null; then
 	verdict '--json --help' "$(in_bash tj info -)" 'bash: tj info -'
 	verdict 'info' "$(in_bash tj help inf)" 'bash: tj help inf'
 	verdict '' "$(in_bash tj cache --folder '')" 'bash: tj cache --folder, which takes one'
-	verdict 'check clear' "$(in_bash tj cache c)" 'bash: tj cache c'
+	verdict 'ls stats verify clear' "$(in_bash tj cache '')" 'bash: tj cache'
+	verdict '--header --help' "$(in_bash tj compile --he)" 'bash: tj compile --he'
+	verdict '--save-state' "$(in_bash tj run --sa)" 'bash: tj run --sa'
 	verdict '' "$(in_bash tj show '')" 'bash: tj show, which takes files'
 	verdict "$("$build/tj" help | awk '/^  [a-z]/ { print $1 }' | tr '\n' ' ')" "$(in_bash tj '') " 'bash: all commands'
 else
-	echo 'SKIPPED bash is not installed' && skipped=$((skipped + 9))
+	echo 'SKIPPED bash is not installed' && skipped=$((skipped + 11))
 fi
 # What zsh hands to its own functions
 in_zsh() {

@@ -45,6 +45,22 @@ if chroot "$root" /exported nothing 2>/dev/null; [ $? = 2 ]; then
 else
 	skip 'a root of its own: chroot is not allowed' 4
 fi
+# ---- as object files, without libtj ----
+"$build/test/exported" objects "$tmp/files" >"$tmp/said" 2>&1
+verdict $? 'three models become object files:'
+[ "$(wc -c <"$build/libtjrt.a")" -lt 307200 ] &&
+	! nm -u "$build/libtjrt.a" | grep -vE 'memcpy|__cpu_|_GLOBAL_OFFSET_TABLE_|:$|^$' >"$tmp/said"
+verdict $? 'libtjrt.a is small, and has no heap:'
+for how in 'gcc -std=c11' 'clang -std=c11' 'g++ -x c++ -std=c++17' 'clang++ -x c++ -std=c++17'; do
+	if command -v ${how%% *} >/dev/null; then
+		$how -O1 -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L -Iinclude -I"$tmp/files" -c -o "$tmp/main.o" test/embedded.c >"$tmp/said" 2>&1 &&
+			${how%% *} -o "$tmp/embedded" "$tmp/main.o" "$tmp"/files/*.o "$build/libtjrt.a" -lpthread >"$tmp/said" 2>&1 &&
+			"$tmp/embedded" >"$tmp/said" 2>&1 && [ "$(bits "$tmp/said")" = "$(bits "$tmp/traced")" ]
+		verdict $? "$how:"
+	else
+		skip "${how%% *} is not installed" 1
+	fi
+done
 "$build/test/exported" time "$tmp/files" | sed 's/^/  /'
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]

@@ -21,7 +21,7 @@ version=$(sed -n 's/^#define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
 list="$([ ! -x "$build/tj" ] || echo bin/tj)
 include/tj.h lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so lib/libtj.so.0
 lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
-list="$list include/tj.hpp"
+list="$list include/tj.hpp include/tjrt.h lib/libtjrt.a"
 ! command -v scdoc >/dev/null || list="$list share/man/man3/tj.h.3 share/man/man7/tjit.7"
 if [ -x "$build/tj" ]; then
 	list="$list share/bash-completion/completions/tj share/zsh/site-functions/_tj"

@@ -15,6 +15,7 @@ mock_scalar mock_load(int dtype, const void *p);
 void mock_store(int dtype, void *p, mock_scalar v);
 mock_scalar mock_convert(mock_scalar v, int from, int to);
 mock_scalar mock_bitcast(mock_scalar v, int from, int to);
+mock_scalar mock_fix(mock_scalar v, int dtype);
 mock_scalar mock_op(int op, int dtype, mock_scalar a, mock_scalar b, mock_scalar c);
 mock_scalar mock_reduce(int red, int tree, int dtype, const mock_scalar *row, int64_t n);
 void mock_part(int red, int tree, int dtype, const mock_scalar *row, int64_t n, void *to, int64_t step, int64_t part, int64_t each);
@@ -24,6 +25,7 @@ mock_scalar *mock_rows(int64_t n);
 mock_scalar mock_load(int dtype, const void *p) { return ir_load((tj_dtype)dtype, p); }
 void mock_store(int dtype, void *p, mock_scalar v) { ir_store((tj_dtype)dtype, p, v); }
 mock_scalar mock_convert(mock_scalar v, int from, int to) { return interp_convert(v, (tj_dtype)from, (tj_dtype)to); }
+mock_scalar mock_fix(mock_scalar v, int dtype) { return interp_fix(v, (tj_dtype)dtype); }
 mock_scalar mock_bitcast(mock_scalar v, int from, int to) { return interp_bitcast(v, (tj_dtype)from, (tj_dtype)to); }
 mock_scalar *mock_rows(int64_t n) { return malloc(sizeof(mock_scalar) * (size_t)(n + 1)); }
 
@@ -78,7 +80,7 @@ static const char prelude[] =
 	"typedef long i64; typedef union { i64 i; float f; double d; } S;\n"
 	"typedef struct { void *const *buf; const unsigned long *num; int *fault; char *scratch; const i64 *size; char *shared; } args;\n"
 	"extern S mock_load(int, const void *); extern void mock_store(int, void *, S); extern S mock_convert(S, int, int); extern S "
-	"mock_bitcast(S, int, int);\n"
+	"mock_bitcast(S, int, int); extern S mock_fix(S, int);\n"
 	"extern S mock_op(int, int, S, S, S); extern S mock_reduce(int, int, int, const S *, i64); extern void mock_part(int, int, int, const S "
 	"*, i64, void *, i64, i64, i64);\n"
 	"extern S *mock_rows(i64); extern void free(void *); extern void abort(void);\n";
@@ -171,6 +173,7 @@ static void put_ins(printer *p, uint32_t id)
 	case LO_FAULT: rt_putf(p->t, "if (v%u.i && !*a->fault) *a->fault = %d;\n", in->src[0], (int)in->imm + 1); return;
 	case LO_SELECT: rt_putf(p->t, "v%u = v%u.i ? v%u : v%u;\n", id, in->src[0], in->src[1], in->src[2]); return;
 	case LO_CONVERT: rt_putf(p->t, "v%u = mock_convert(v%u, %d, %d);\n", id, in->src[0], dtype, in->dtype); return;
+	case LO_FIX: rt_putf(p->t, "v%u = mock_fix(v%u, %d);\n", id, in->src[0], dtype); return;
 	case LO_BITCAST: rt_putf(p->t, "v%u = mock_bitcast(v%u, %d, %d);\n", id, in->src[0], dtype, in->dtype); return;
 	case LO_REDUCE: case LO_PART: rt_putf(p->t, "row%u[r - from] = v%u;\n", id, in->src[0]); return;
 	default: break;

@@ -154,6 +154,12 @@ static ir_scalar interp_bitcast(ir_scalar v, tj_dtype from, tj_dtype to)
 	return interp_load(bytes, to);
 }
 
+static ir_scalar interp_fix(ir_scalar v, tj_dtype t)
+{
+	if (t == TJ_F32) return (ir_scalar){ .i = fabsf(v.f) < 0x1p31f ? (int32_t)v.f : INT32_MIN };
+	return (ir_scalar){ .i = fabs(v.d) < 0x1p63 ? (int64_t)v.d : INT64_MIN };
+}
+
 static void interp_ins(interp *m, uint32_t id)
 {
 	const lo_ins *i = &m->k->ins.v[id];
@@ -173,6 +179,7 @@ static void interp_ins(interp *m, uint32_t id)
 		return;
 	case LO_SELECT: m->v[id] = s[0].i ? s[1] : s[2]; return;
 	case LO_CONVERT: m->v[id] = interp_convert(s[0], t, (tj_dtype)i->dtype); return;
+	case LO_FIX: m->v[id] = interp_fix(s[0], t); return;
 	case LO_BITCAST: m->v[id] = interp_bitcast(s[0], t, (tj_dtype)i->dtype); return;
 	case LO_REDUCE: case LO_PART: return; /* after the loop */
 	default: break;

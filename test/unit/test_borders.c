@@ -114,7 +114,40 @@ static void bytes(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = tj_sum(draw(&p, 2) ? tj_abs(tj_sub(tj_cast(a, TJ_I32), tj_cast(b, TJ_I32))) : tj_lt(a, b), TJ_AXES(-1), false);
 	if (draw(&p, 3) == 0) /* a table of bytes, read at bytes */
 		out[0] = tj_index_select(tj_slice(tj_ravel(b), 0, 0, draw(&p, 2) ? 256 : 300, 1), 0, tj_add(tj_ravel(a), tj_i(draw(&p, 2))));
+	if (draw(&p, 2)) { /* a table of n elements */
+		static const int64_t sizes[] = { 1, 5, 16, 17, 32, 33, 64, 100, 130, 250 };
+		const int64_t n = sizes[draw(&p, 10)];
+		tj_tensor *table = tj_slice(tj_ravel(b), 0, 0, n, 1), *index = draw(&p, 2) ? a : tj_cast(a, draw(&p, 2) ? TJ_I32 : TJ_I64);
+		if (draw(&p, 2)) table = tj_cast(table, draw(&p, 2) ? TJ_F32 : TJ_I32);
+		out[1] = tj_index_select(table, 0, tj_remainder(tj_ravel(index), tj_i(n)));
+	}
 	out[2] = tj_bincount(tj_ravel(draw(&p, 2) ? a : tj_cast(a, TJ_I32)), NULL, 0, 256);
+}
+
+/* Pixels: columns in another order, some of them, joined with others; quotients. */
+static tj_tensor *recoloured(program *p, tj_tensor *x)
+{
+	const int64_t n = tj_dim(x, 1);
+	switch (draw(p, 7)) {
+	case 0: return tj_flip(x, TJ_AXES(-1));
+	case 1: return tj_cat(TJ_LIST(tj_slice(x, 1, 1, n, 1), tj_slice(x, 1, 0, 1, 1)), 1);
+	case 2: return tj_cat(TJ_LIST(tj_slice(x, 1, n - 1, n, 1), tj_mul(tj_slice(x, 1, 0, n - 1, 1), tj_i(3))), 1);
+	case 3: return tj_floor_divide(tj_add(x, tj_slice(x, 1, 0, 1, 1)), tj_i(1 + draw(p, 40)));
+	case 4: return tj_remainder(tj_flip(x, TJ_AXES(-1)), tj_i(2 + draw(p, 40)));
+	case 5: return tj_trunc_divide(tj_add(tj_mul(x, tj_slice(x, 1, n - 1, n, 1)), tj_i(127)), tj_i(1 + draw(p, 255)));
+	default: return tj_transpose(tj_reshape(tj_transpose(x, 0, 1), TJ_SHAPE(n, tj_dim(x, 0))), 0, 1);
+	}
+}
+
+static void pixels(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	static const tj_dtype wide[] = { TJ_U8, TJ_I16, TJ_I32, TJ_I64 };
+	program p = *(program *)self;
+	tj_tensor *x = tj_cast(in[0], wide[draw(&p, 4)]), *y = tj_cast(in[1], TJ_F32);
+	for (int i = 0; i < 3; i++) x = recoloured(&p, x);
+	out[0] = tj_cast(x, TJ_U8);
+	out[1] = draw(&p, 2) ? tj_flip(in[1], TJ_AXES(-1)) : tj_add(tj_flip(y, TJ_AXES(draw(&p, 2))), tj_cast(x, TJ_F32));
+	out[2] = draw(&p, 3) ? tj_mul(tj_slice(y, 1, 0, p.dim[1] - 1, 1), tj_f(0.5)) : tj_sum(recoloured(&p, x), TJ_AXES(-1), false);
 }
 
 /* Long chains in which each value is read twice: lowering looks at a few ways to a value, not at all of them. */
@@ -226,13 +259,15 @@ static program grid(int i)
 
 static program points_of(int i) { return (program){ (uint32_t)i * 6007u + 1, 2, { 130 + i, i % 5 ? 2 + i % 3 : i % 2 ? 8 : 16 } }; }
 static program matrices_of(int i) { return (program){ (uint32_t)i * 4001u + 1, 3, { 70 + i, 2 + i % 3, 2 + i % 3 } }; }
+static program pixels_of(int i) { return (program){ (uint32_t)i * 7013u + 1, 2, { 130 + i, 2 + i % 4 } }; }
 static program bytes_of(int i) { return (program){ (uint32_t)i * 5003u + 1, 2, { 3 + i % 4, 200 + 37 * (i % 11) } }; }
 static program picture(int i) { return (program){ (uint32_t)i * 3001u + 1, 2, { 30 + i % 4, 70 + 7 * (i % 11) } }; }
 
 static void all_grids(void **s) { (void)s, each(grids, TJ_F32, "grids", 90, grid); }
 static void all_points(void **s) { (void)s, each(points, TJ_F32, "points", 90, points_of); }
 static void all_matrices(void **s) { (void)s, each(matrices, TJ_F32, "matrices", 60, matrices_of); }
-static void all_bytes(void **s) { (void)s, each(bytes, TJ_U8, "bytes", 36, bytes_of); }
+static void all_pixels(void **s) { (void)s, each(pixels, TJ_U8, "pixels", 90, pixels_of); }
+static void all_bytes(void **s) { (void)s, each(bytes, TJ_U8, "bytes", 120, bytes_of); }
 static void all_stencils(void **s) { (void)s, each(stencils, TJ_U8, "stencils", 90, picture); }
 
 /* Sizes that move are cut at the edges, too, and from the third one on code is there already. */
@@ -322,6 +357,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(all_grids),   cmocka_unit_test(all_points),   cmocka_unit_test(all_matrices),
 		                            cmocka_unit_test(all_bytes),   cmocka_unit_test(long_chains),  cmocka_unit_test(bools),
+		                            cmocka_unit_test(all_pixels),
 		                            cmocka_unit_test(all_windows), cmocka_unit_test(all_stencils), cmocka_unit_test(sizes_move) };
 	KIT_RUN(tests);
 }

@@ -41,7 +41,7 @@ static void random_copies(void **s)
 		const int rank = (int)pick(5);
 		const size_t size = (size_t)1 << pick(4);
 		int64_t dim[8], fs[8] = { 0 }, ts[8] = { 0 }, ff, tf, n = 1;
-		for (int d = 0; d < rank; d++) n *= dim[d] = pick(40) ? 1 + pick(7) : 0;
+		for (int d = 0; d < rank; d++) n *= dim[d] = pick(40) ? 1 + pick(pick(4) ? 7 : 40) : 0;
 		if (scatter_axes(rank, dim, 1 + pick(3), fs, &ff) > MOST || scatter_axes(rank, dim, 1 + pick(3), ts, &tf) > MOST) continue;
 		if (pick(8) == 0 && rank) fs[pick(rank)] = 0, ff = 0; /* one element read again and again; the others stay in place */
 		for (int d = 0; d < rank; d++)

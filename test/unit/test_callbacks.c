@@ -359,6 +359,27 @@ static void try_devices(const probe *p)
 	REFUSED(tj_reset_peak, tj_reset_peak(p->c, TJ_CPU) == TJ_ERR_STATE);
 }
 
+static bool look(void *env, const tj_export_part *e) { return (void)env, (void)e, false; }
+static bool visit(void *env, const tj_cache_entry *e) { return (void)env, (void)e, false; }
+
+static void try_files(const probe *p)
+{
+	tj_cache_info i = { .size = sizeof i };
+	REFUSED(tj_export, tj_export(p->f, "/nowhere/f.tjx", NULL) == TJ_ERR_STATE);
+	REFUSED(tj_export_object, tj_export_object(p->c, "/nowhere/f.tjx", "/nowhere/f.o", NULL) == TJ_ERR_STATE);
+	REFUSED(tj_export_walk, tj_export_walk(p->c, "/nowhere/f.tjx", look, NULL) == TJ_ERR_STATE);
+	REFUSED(tj_import, !tj_import(p->c, "/nowhere/f.tjx", NULL));
+	REFUSED(tj_import_memory, !tj_import_memory(p->c, "", 0, NULL));
+	REFUSED(tj_cache_info, tj_cache_info(p->c, &i) == TJ_ERR_STATE);
+	REFUSED(tj_cache_walk, tj_cache_walk(p->c, false, visit, NULL) == TJ_ERR_STATE);
+	REFUSED(tj_cache_clear, tj_cache_clear(p->c, NULL, NULL) == TJ_ERR_STATE);
+	ALLOWED(tj_cache_miss, tj_cache_miss(p->c, 0, NULL, NULL, NULL));
+	ALLOWED(tj_fn_argument, !tj_fn_argument(p->f, 0, NULL)); /* f was not imported */
+	ALLOWED(tj_fn_scalar, !tj_fn_scalar(p->f, 0, NULL));
+	ALLOWED(tj_fn_results, tj_fn_results(p->f) == -1);
+	ALLOWED(tj_fn_variable, !tj_fn_variable(p->f, 0, NULL, NULL, NULL));
+}
+
 /* An op of each class: they all come in by jit_event(). */
 static void try_ops(const probe *p)
 {
@@ -434,6 +455,7 @@ static void try_all(probe *p)
 	try_lifetimes(p);
 	try_tensors(p);
 	try_devices(p);
+	try_files(p);
 	try_calls(p);
 	try_scaler(p);
 	try_ops(p);

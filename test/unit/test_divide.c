@@ -66,11 +66,46 @@ static void divisors(int64_t from, int64_t to, int64_t step)
 	tj_close(c);
 }
 
+/* All bytes by all bytes, and the multiples of 16 bits with their neighbours. */
+static void narrow(void **s)
+{
+	static int16_t x[3 * 256], got[3 * 256];
+	static uint8_t bytes[256], quotient[256];
+	(void)s;
+	tj_ctx *c = kit_open();
+	int64_t number;
+	tj_fn *f = kit_fn(c, "narrow", divide, &number, 1, 4);
+	for (number = -40000; number < 40000; number += number >= -300 && number < 300 ? 1 : 1201) {
+		const int16_t d = (int16_t)number;
+		if (!d || d != number) continue;
+		tj_scope *scope = tj_push(c);
+		tj_tensor *y[4];
+		for (int i = 0; i < 256; i++)
+			for (int k = 0; k < 3; k++) x[3 * i + k] = (int16_t)(i < 250 ? (i - 125) * d + k - 1 : (i - 253) * 32767 + k);
+		tj_call(f, y, TJ_LIST(tj_from_data(c, TJ_I16, TJ_SHAPE(3 * 256), x)));
+		for (int op = 0; op < 4; op++) {
+			tj_read(y[op], got, sizeof got);
+			for (int i = 0; i < 3 * 256; i++)
+				if (got[i] != (int16_t)expected(op, x[i], d)) fail_msg("op %d of %d and %d: %d", op, x[i], d, got[i]);
+		}
+		for (int i = 0; i < 256; i++) bytes[i] = (uint8_t)i;
+		if (d > 0 && d < 256) {
+			tj_call(f, y, TJ_LIST(tj_from_data(c, TJ_U8, TJ_SHAPE(256), bytes)));
+			tj_read(y[1], quotient, sizeof quotient);
+			for (int i = 0; i < 256; i++)
+				if (quotient[i] != i / d) fail_msg("byte %d by %d: %d", i, d, quotient[i]);
+		}
+		kit_ok(c);
+		tj_pop(scope);
+	}
+	tj_close(c);
+}
+
 static void small(void **s) { (void)s, divisors(-110, 110, 1); }
 static void large(void **s) { (void)s, divisors(INT32_MIN, INT32_MAX, 100000037); }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(small), cmocka_unit_test(large) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(narrow), cmocka_unit_test(small), cmocka_unit_test(large) };
 	KIT_RUN(tests);
 }

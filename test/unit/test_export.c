@@ -4,7 +4,9 @@
 #include "jit/program.h"
 #include "test/kit.h"
 
+#include <elf.h>
 #include <math.h>
+#include <tjrt.h>
 #include <unistd.h>
 
 enum { MOST = 20000 }; /* elements of an argument */
@@ -50,7 +52,7 @@ static void black_scholes(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_tensor *s = tj_add(tj_abs(in[0]), tj_f(1)), *k = tj_add(tj_abs(in[1]), tj_f(1)), *r = tj_arg_f(0), *v = tj_arg_f(1);
 	tj_tensor *d1 = tj_div(tj_add(tj_log(tj_div(s, k)), tj_add(r, tj_mul(tj_f(0.5), tj_mul(v, v)))), v), *d2 = tj_sub(d1, v);
 	tj_tensor *n1 = tj_mul(tj_f(0.5), tj_erfc(tj_mul(d1, tj_f(-0.70710678)))), *n2 = tj_mul(tj_f(0.5), tj_erfc(tj_mul(d2, tj_f(-0.70710678))));
-	out[0] = tj_sub(tj_mul(s, n1), tj_mul(tj_mul(k, tj_exp(tj_neg(r))), n2));
+	out[0] = tj_sub(tj_mul(s, n1), tj_mul(tj_mul(k, tj_exp(tj_sub(tj_mul(s, tj_f(0)), r))), n2));
 }
 
 static void convolution(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -343,6 +345,62 @@ static void test_variables(void **state)
 	tj_close(c);
 }
 
+static void test_arguments(void **state)
+{
+	(void)state;
+	const model *m = &models[1]; /* black_scholes */
+	const char *type = NULL;
+	tj_scalar s;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+	tj_fn *f = make(c, m);
+	run(c, f, m, 2);
+	assert_int_equal(tj_fn_results(f), -1); /* it was not imported */
+	assert_false(tj_fn_argument(f, 0, &type) || tj_fn_scalar(f, 0, &s));
+	assert_int_equal(tj_export(f, path, TJ_OPTS(tj_export_opts, .cpus = "", .scalars = TJ_SCALARS(TJ_F(1), TJ_F(1)))), TJ_OK);
+	f = tj_import(c, path, NULL);
+	kit_ok(c);
+	assert_int_equal(tj_fn_results(f), 1);
+	assert_true(tj_fn_argument(f, 1, &type) && tj_fn_argument(f, 1, NULL));
+	assert_string_equal(type, "f32[N]");
+	assert_false(tj_fn_argument(f, 2, &type) || tj_fn_argument(f, -1, &type) || tj_fn_argument(NULL, 0, &type));
+	assert_true(tj_fn_scalar(f, 1, &s) && tj_fn_scalar(f, 1, NULL));
+	assert_int_equal(s.kind, TJ_SCALAR_F);
+	assert_false(tj_fn_scalar(f, 2, &s) || tj_fn_scalar(f, -1, &s) || tj_fn_scalar(NULL, 0, &s));
+	assert_int_equal(tj_fn_results(NULL), -1);
+	tj_close(c);
+}
+
+static void by_int(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_mul(in[0], tj_f((double)tj_arg_i(0)));
+}
+
+/* The events are those of one value. */
+static void test_ints(void **state)
+{
+	(void)state;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+	tj_tensor *out[2], *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2), numbers);
+	tj_fn *f = tj_compile(c, by_int, NULL, TJ_OPTS(tj_compile_opts, .name = "by_int", .nin = 1, .nout = 1, .mode = TJ_DIRECT));
+	assert_int_equal(tj_call_ex(f, out, TJ_LIST(x), TJ_SCALARS(TJ_I(7))), TJ_OK);
+	assert_int_equal(tj_export(f, path, TJ_OPTS(tj_export_opts, .cpus = "", .scalars = TJ_SCALARS(TJ_I(7)))), TJ_OK);
+	f = tj_import(c, path, NULL);
+	for (int turn = 0; turn < 3; turn++) {
+		assert_int_equal(tj_call_ex(f, out, TJ_LIST(x), TJ_SCALARS(TJ_I(7))), TJ_OK);
+		float v[2];
+		tj_read(out[0], v, sizeof v);
+		assert_true(v[1] == numbers[1] * 7);
+		assert_int_equal(tj_call_ex(f, out, TJ_LIST(x), TJ_SCALARS(TJ_I(8))), TJ_ERR_ARG);
+		kit_error(c, TJ_ERR_ARG, "scalar 0 was the int 7 when it was exported, and is another one");
+		assert_int_equal(tj_call_ex(f, out, TJ_LIST(x), TJ_SCALARS(TJ_F(7))), TJ_ERR_ARG);
+		kit_error(c, TJ_ERR_ARG, "is a float");
+		assert_int_equal(tj_call(f, out, TJ_LIST(x)), TJ_ERR_ARG);
+		kit_error(c, TJ_ERR_ARG, "is missing");
+	}
+	tj_close(c);
+}
+
 /* ---- refusals ---- */
 static void looks(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -420,6 +478,123 @@ static void test_calls(void **state)
 	tj_close(c);
 }
 
+/* ---- object files ---- */
+static void export_model(const model *m, const char *cpus)
+{
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = *cpus ? "llvm" : "eval"));
+	tj_fn *f = make(c, m);
+	run(c, f, m, m->sizes[0]);
+	tj_export(f, path, TJ_OPTS(tj_export_opts, .cpus = cpus, .scalars = m->scalars ? TJ_SCALARS(TJ_F(1), TJ_F(1)) : NULL));
+	kit_ok(c);
+	tj_close(c);
+}
+
+
+static rt_span section_of(const unsigned char *file, const char *name)
+{
+	const Elf64_Ehdr *h = (const void *)file;
+	const Elf64_Shdr *s = (const void *)(file + h->e_shoff);
+	for (int i = 0; i < h->e_shnum; i++)
+		if (!strcmp((const char *)file + s[h->e_shstrndx].sh_offset + s[i].sh_name, name))
+			return (rt_span){ file + s[i].sh_offset, s[i].sh_size };
+	fail_msg("no section %s", name);
+	return (rt_span){ NULL, 0 };
+}
+
+/* Runs the object at one size, as the functions of its header do, beside the imported function in the evaluator. */
+static void run_object(tj_ctx *c, tj_fn *f, const model *m, const void *data, const unsigned char *code, int size, int64_t misplaced)
+{
+	static char room[1 << 20], got[12][8 * MOST / 4 + 64], want[8 * MOST];
+	static float state[8][1000];
+	tj_scope *s = tj_push(c);
+	tj_tensor *in[4], *out[4], *cell[8];
+	const void *from[12];
+	void *to[12];
+	uint64_t number[4];
+	int nin = 0, nnum = 0, ncell = 0;
+	const double d[] = { 1.5, 0.03, 0.2 };
+	for (int i = 0; i < m->nin; i++) {
+		int64_t dims[5];
+		int r = 0;
+		for (; m->dims[i][0] != -2 && r < 4 && m->dims[i][r]; r++) dims[r] = m->dims[i][r] == -1 ? size : m->dims[i][r];
+		dims[r] = TJ_END_DIM;
+		if (m->dims[i][0] == -2) memcpy(&number[nnum++], &d[0], 8);
+		else from[nin++] = numbers + 7 * i;
+		in[i] = m->dims[i][0] == -2 ? tj_f(d[0]) : tj_from_data(c, TJ_F32, dims, numbers + 7 * i);
+	}
+	in[m->nin] = TJ_END;
+	for (int i = 0; m->scalars && i < 2; i++) memcpy(&number[nnum++], &d[1 + i], 8);
+	tj_tensor *t;
+	bool weight;
+	for (int i = 0; tj_fn_variable(f, i, NULL, &t, &weight); i++) {
+		if (weight) continue;
+		cell[ncell] = t;
+		assert_int_equal(tj_read(t, state[ncell], (size_t)tj_numel(t) * 4), TJ_OK);
+		from[nin++] = state[ncell++];
+	}
+	for (int i = 0; i < 12; i++) to[i] = got[i] + (64 - (uintptr_t)got[i] % 64) % 64 + misplaced;
+	const int64_t sizes[] = { size };
+	assert_true(tjrt_workspace_bytes(data, sizes) > 0 && tjrt_workspace_bytes(data, sizes) <= sizeof room);
+	assert_int_equal(tjrt_run(data, code, sizes, from, number, to, room), TJRT_OK);
+	assert_int_equal(tj_call_ex(f, out, in, m->scalars ? TJ_SCALARS(TJ_F(d[1]), TJ_F(d[2])) : NULL), TJ_OK);
+	for (int i = 0; i < m->nout + ncell; i++) {
+		t = i < m->nout ? out[i] : cell[i - m->nout];
+		const size_t n = (size_t)tj_numel(t) * tj_dtype_size(tj_dtype_of(t));
+		tj_read(t, want, n);
+		if (memcmp(want, to[i], n) != 0) fail_msg("%s as an object, size %d, result %d: other bits", m->name, size, i);
+	}
+	tj_pop(s);
+}
+
+static void test_objects(void **state)
+{
+	(void)state;
+	char object[80];
+	snprintf(object, sizeof object, "%s.o", path);
+	for (size_t i = 0; i < 5; i++) {
+		const model *m = &models[i];
+		size_t n;
+		rt_err err = { 0 };
+		export_model(m, "x86-64-v3,x86-64-v4");
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+		tj_export_object(c, path, object, TJ_OPTS(tj_object_opts, .name = "model"));
+		if (tj_check(c)) fail_msg("%s: %s", m->name, tj_last_error(c)->message);
+		unsigned char *file = jit_read_file(object, &n, &err);
+		assert_non_null(file);
+		rt_blob blob = { .code = section_of(file, ".text").at, .bytes = section_of(file, ".text").bytes };
+		const rt_span data = section_of(file, ".rodata");
+		rt_entry entry;
+		rt_shared *code = rt_code_map(1, &blob, &entry, &err);
+		assert_non_null(code);
+		tj_fn *f = tj_import(c, path, NULL);
+		for (int k = 0; m->sizes[k]; k++) run_object(c, f, m, data.at, blob.code, m->sizes[k], k % 2 ? 4 : 0);
+		rt_shared_unref(code);
+		rt_free(file);
+		tj_close(c);
+	}
+	unlink(object);
+}
+
+static void no_object(const model *m, const char *part)
+{
+	export_model(m, "x86-64-v3");
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+	assert_int_not_equal(tj_export_object(c, path, "/tmp/never.o", TJ_OPTS(tj_object_opts, .name = "model")), TJ_OK);
+	const tj_error *e = (tj_check(c), tj_last_error(c));
+	if (!strstr(e->message, part)) fail_msg("\"%s\" is not in \"%s\"", part, e->message);
+	assert_int_equal(access("/tmp/never.o", F_OK), -1);
+	assert_int_equal(tj_export_object(c, path, "/tmp/never.o", TJ_OPTS(tj_object_opts, .name = "2 models")), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "no name in C");
+	tj_close(c);
+}
+
+static void test_no_objects(void **state)
+{
+	(void)state;
+	no_object(&models[5], "is no kernel");          /* it sorts */
+	no_object(&models[RT_COUNT(models) - 1], "random"); /* it draws */
+}
+
 /* ---- files that are damaged or made up ---- */
 static unsigned char *read_path(size_t *n)
 {
@@ -431,26 +606,79 @@ static unsigned char *read_path(size_t *n)
 	return bytes;
 }
 
-static void export_model(const model *m)
+static bool list(void *env, const tj_export_part *p)
 {
+	char *to = env;
+	const size_t n = strlen(to);
+	if (!strcmp(p->kind, "file")) {
+		assert_string_equal(p->name, TJ_VERSION);
+		assert_int_equal(strlen(p->text), 32);
+		assert_true(p->count == 1 && p->bytes > 112);
+		return true;
+	}
+	const bool program = !strcmp(p->kind, "program");
+	snprintf(to + n, 1000 - n, "%s %s %s %llu %llu\n", p->kind, p->name, program ? "" : p->text, (unsigned long long)p->count,
+	         (unsigned long long)p->bytes);
+	if (program) assert_non_null(strstr(p->text, "\nreturn"));
+	return true;
+}
+
+static bool first(void *env, const tj_export_part *p) { return (void)p, ++*(int *)env < 2; }
+
+static void test_contents(void **state)
+{
+	(void)state;
+	char all[1000] = "", scalars[1000] = "";
+	int n = 0;
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
-	tj_fn *f = make(c, m);
-	run(c, f, m, m->sizes[0]);
-	tj_export(f, path, TJ_OPTS(tj_export_opts, .cpus = "", .scalars = m->scalars ? TJ_SCALARS(TJ_F(1), TJ_F(1)) : NULL));
+	export_model(&models[0], "");
+	assert_int_equal(tj_export_walk(c, path, list, all), TJ_OK);
+	assert_string_equal(all, "function layer  2 0\nsize B 1..40 0 0\nargument 0 f32[B,4] 0 0\nstate state0 f32[] 0 4\n"
+	                         "weight state1 f32[4,16] 0 256\nweight state2 f32[16] 0 64\nprogram   9 0\n");
+	assert_int_equal(tj_export_walk(c, path, first, &n), TJ_OK);
+	assert_int_equal(n, 2);
+	export_model(&models[1], "");
+	assert_int_equal(tj_export_walk(c, path, list, scalars), TJ_OK);
+	assert_non_null(strstr(scalars, "\nscalar 1 float 0 0\n"));
 	kit_ok(c);
+	assert_int_equal(tj_export_walk(c, "/nowhere.tjx", list, all), TJ_ERR_IO);
+	kit_error(c, TJ_ERR_IO, "/nowhere.tjx");
+	assert_int_equal(tj_export_walk(c, path, NULL, all), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "visit is NULL");
+	assert_int_equal(tj_export_walk(c, NULL, list, all), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "path is NULL");
+	assert_int_equal(tj_export_walk(c, "/tmp", list, all), TJ_ERR_IO);
+	kit_error(c, TJ_ERR_IO, "is no file");
 	tj_close(c);
+}
+
+static bool never(void *env, const tj_export_part *p)
+{
+	(void)env;
+	fail_msg("%s of a damaged file", p->kind);
+	return false;
+}
+static bool touch(void *env, const tj_export_part *p)
+{
+	*(size_t *)env += strlen(p->kind) + strlen(p->name) + strlen(p->text);
+	return true;
 }
 
 static void test_damage(void **state)
 {
 	(void)state;
 	size_t n;
-	export_model(&models[0]);
+	export_model(&models[0], "");
 	unsigned char *bytes = read_path(&n);
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
 	for (size_t i = 0; i < n; i++) {
+		rt_err err = { 0 }, cut = { 0 };
 		bytes[i] ^= 1;
 		assert_null(tj_import_memory(c, bytes, n, NULL));
+		assert_false(jit_walk_pack(bytes, n, never, NULL, &err));
+		assert_false(jit_walk_pack(bytes, i, never, NULL, &cut));
+		assert_int_equal(err.code, TJ_ERR_PARSE);
+		assert_int_equal(cut.code, TJ_ERR_PARSE);
 		bytes[i] ^= 1;
 		assert_null(tj_import_memory(c, bytes, i, NULL));
 	}
@@ -498,7 +726,7 @@ static void test_made_up(void **state)
 		size_t n;
 		jit_pack k;
 		rt_err err = { 0 };
-		export_model(m);
+		export_model(m, "");
 		unsigned char *bytes = read_path(&n);
 		assert_true(jit_pack_read(bytes, n, &k, &err));
 		char *text = malloc(k.text.bytes + 200);
@@ -514,6 +742,8 @@ static void test_made_up(void **state)
 			jit_program_free(p);
 			size_t whole;
 			unsigned char *pack = jit_pack_write((rt_span){ text, len }, k.data, 0, NULL, NULL, &whole);
+			size_t letters = 0;
+			assert_true(jit_walk_pack(pack, whole, touch, &letters, &wrong) && letters > 0);
 			tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
 			tj_fn *f = tj_import_memory(c, pack, whole, NULL);
 			tj_tensor *out[8] = { NULL }, *in[8];
@@ -545,10 +775,15 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_models, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_widths, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_variables, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_arguments, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_refused, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_calls, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_ints, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_contents, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_damage, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_made_up, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_objects, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_no_objects, make_path, drop_path),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

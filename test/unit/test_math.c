@@ -168,12 +168,12 @@ static const struct known { ir_op op; tj_dtype t; int64_t a, b, want; } known[] 
 	{ IR_floor_divide, TJ_I32, -7, 3, -3 }, { IR_floor_divide, TJ_I32, 7, -3, -3 },
 	{ IR_floor_divide, TJ_I32, -7, -3, 2 }, { IR_floor_divide, TJ_I32, MIN32, -1, MIN32 },
 	{ IR_floor_divide, TJ_I32, MIN32, 3, -715827883 }, { IR_floor_divide, TJ_I32, 7, MAX32, 0 },
-	{ IR_floor_divide, TJ_I32, -7, MAX32, -1 }, { IR_floor_divide, TJ_I32, 5, 0, 0 },
+	{ IR_floor_divide, TJ_I32, -7, MAX32, -1 }, { IR_floor_divide, TJ_I32, MIN32, MIN32, 1 },
 	{ IR_floor_divide, TJ_I64, MIN64, -1, MIN64 }, { IR_floor_divide, TJ_U8, 255, 2, 127 },
 	{ IR_floor_divide, TJ_U8, 7, 255, 0 }, { IR_remainder, TJ_I32, 7, 3, 1 },
 	{ IR_remainder, TJ_I32, -7, 3, 2 }, { IR_remainder, TJ_I32, 7, -3, -2 },
 	{ IR_remainder, TJ_I32, -7, -3, -1 }, { IR_remainder, TJ_I32, MIN32, -1, 0 },
-	{ IR_remainder, TJ_I32, MIN32, 3, 1 }, { IR_remainder, TJ_I32, 7, 0, 0 },
+	{ IR_remainder, TJ_I32, MIN32, 3, 1 }, { IR_remainder, TJ_I32, 7, MIN32, -2147483641 },
 	{ IR_remainder, TJ_U8, 200, 7, 4 }, { IR_remainder, TJ_I64, MIN64, MAX64, MAX64 - 1 },
 	{ IR_trunc_divide, TJ_I32, -7, 3, -2 }, { IR_trunc_divide, TJ_I32, MIN32, -1, MIN32 },
 	{ IR_fmod, TJ_I32, -7, 3, -1 }, { IR_fmod, TJ_I32, 7, -3, 1 }, { IR_fmod, TJ_I32, MIN32, -1, 0 },
@@ -250,6 +250,19 @@ static void test_casts(void **state)
 	assert_true(ir_cast_scalar((ir_scalar){ .i = MAX64 }, TJ_I64, TJ_F64).d == 0x1p63);
 	assert_true(isinf(ir_cast_scalar((ir_scalar){ .d = 1e300 }, TJ_F64, TJ_F32).f));
 	assert_true(ir_cast_scalar((ir_scalar){ .d = 0x1p-149 }, TJ_F64, TJ_F32).f == 0x1p-149f);
+}
+
+/* A limit that is NaN is the result, the upper one first; so is an element that is NaN. */
+static void test_clamp(void **state)
+{
+	(void)state;
+	static const float v[][4] = { { 3, 1, 2, 2 },     { 0, 1, 2, 1 },     { 1.5f, 1, 2, 1.5f }, { 3, 2, 1, 1 },
+		                      { 3, NAN, 2, NAN }, { 3, 1, NAN, NAN }, { NAN, 1, 2, NAN },   { 3, NAN, NAN, NAN } };
+	for (size_t i = 0; i < RT_COUNT(v); i++) {
+		const ir_scalar f[3] = { { .f = v[i][0] }, { .f = v[i][1] }, { .f = v[i][2] } };
+		const float got = ir_point_get(IR_clamp, RT_F)(f, TJ_F32).f;
+		if (got != v[i][3] && (got == got || v[i][3] == v[i][3])) fail_msg("clamp %zu is %g", i, (double)got);
+	}
 }
 
 /* The vectors of the Random123 distribution; f64 shows 53 of the first 64 bits. */
@@ -508,7 +521,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pow), cmocka_unit_test(test_fmod),
-		cmocka_unit_test(test_integers), cmocka_unit_test(test_casts), cmocka_unit_test(test_philox),
+		cmocka_unit_test(test_integers), cmocka_unit_test(test_casts), cmocka_unit_test(test_clamp), cmocka_unit_test(test_philox),
 			cmocka_unit_test(test_normal),
 		cmocka_unit_test(test_kernels),
 	};

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/* tj run: calls an exported function with files of NumPy. */
+#include "cli/cli.h"
+#include "cli/npy.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct words { const char **v; int n; } words;
+typedef struct asked {      /* what the command line says */
+	const char *model;
+	words in, out, scalar, state;
+	long times;
+	bool json, recompile;
+} asked;
+typedef struct call {
+	tj_ctx *c;
+	tj_fn *f;
+	int nin, nout;
+	const char **in_file, **out_file; /* by number; NULL: none */
+	tj_tensor **in, **out;
+	tj_scalar *scalar;
+} call;
+
+/* ---- what stands before "=" ---- */
+/* "3=FILE", "in3=FILE": 3. -1: the word is a FILE. -2: the user was told that no such one is there. *file: what is behind. */
+static int number_in(const char *word, const char *prefix, int n, const char **file)
+{
+	const char *end = strchr(word, '='), *digits = word;
+	*file = word;
+	if (!end || memchr(word, '/', (size_t)(end - word))) return -1;
+	if (!strncmp(word, prefix, strlen(prefix))) digits += strlen(prefix);
+	char *stop;
+	const long i = strtol(digits, &stop, 10);
+	*file = end + 1;
+	if (isdigit((unsigned char)*digits) && stop == end && i < n) return (int)i;
+	if (n) cli_error("%.*s is none of %s0 to %s%d; a file with this name is ./%s", (int)(end - word), word, prefix, prefix, n - 1, word);
+	else cli_error("%.*s: the function has none", (int)(end - word), word);
+	return -2;
+}
+
+/* Gives each word its place; one without a number takes the next free one. */
+static bool place(const words *w, const char *prefix, int n, const char **file)
+{
+	for (int k = 0; k < w->n; k++) {
+		const char *name;
+		int i = number_in(w->v[k], prefix, n, &name);
+		if (i == -2) return false;
+		for (; i == -1 || (i < n && name == w->v[k] && file[i]);) i++;
+		if (i >= n) return cli_error("%s: the function has only %d of them", w->v[k], n), false;
+		if (file[i]) return cli_error("%s%d has two files, %s and %s", prefix, i, file[i], name), false;
+		file[i] = name;
+	}
+	return true;
+}
+
+/* ---- arguments ---- */
+static bool is_number(const char *text, bool whole, tj_scalar *s)
+{
+	char *end;
+	errno = 0;
+	if (whole) *s = TJ_I(strtoll(text, &end, 10));
+	else *s = TJ_F(strtod(text, &end));
+	if (*text && !*end && (!errno || !whole)) return true;
+	cli_error("%s is no %s", text, whole ? "integer" : "number");
+	return false;
+}
+
+static int load(call *x, int i)
+{
+	const char *type = "", *from = x->in_file[i];
+	char why[NPY_WHY];
+	tj_scalar s;
+	tj_fn_argument(x->f, i, &type);
+	const bool whole = !strcmp(type, "int"), number = whole || !strcmp(type, "float");
+	if (!from) return cli_error("argument %d, %s, is missing: -i %d=%s", i, type, i, number ? "NUMBER" : "FILE"), CLI_USAGE;
+	if (!number) {
+		x->in[i] = npy_load(x->c, from, why);
+		return x->in[i] ? CLI_OK : (cli_error("%s: %s", from, why), CLI_FAILED);
+	}
+	if (!is_number(from, whole, &s)) return CLI_USAGE;
+	x->in[i] = whole ? tj_i(s.i) : tj_f(s.f);
+	return CLI_OK;
+}
+
+static int load_scalars(call *x, const words *w)
+{
+	tj_scalar s;
+	int n = 0;
+	for (; tj_fn_scalar(x->f, n, &s); n++)
+		if (n < w->n && !is_number(w->v[n], s.kind == TJ_SCALAR_I, &x->scalar[n])) return CLI_USAGE;
+	x->scalar[w->n] = tj_scalar_end();
+	if (n == w->n) return CLI_OK;
+	cli_error("the function takes %d scalars, and %d are given: --scalar NUMBER", n, w->n);
+	return CLI_USAGE;
+}
+
+static int prepare(call *x, const asked *a)
+{
+	while (tj_fn_argument(x->f, x->nin, NULL)) x->nin++;
+	x->nout = tj_fn_results(x->f);
+	x->in_file = calloc((size_t)x->nin + 1, sizeof *x->in_file);
+	x->out_file = calloc((size_t)x->nout + 1, sizeof *x->out_file);
+	x->in = calloc((size_t)x->nin + 1, sizeof *x->in);
+	x->out = calloc((size_t)x->nout + 1, sizeof *x->out);
+	x->scalar = calloc((size_t)a->scalar.n + 1, sizeof *x->scalar);
+	if (!x->in_file || !x->out_file || !x->in || !x->out || !x->scalar) return cli_error("out of memory"), CLI_FAILED;
+	if (!place(&a->in, "in", x->nin, x->in_file) || !place(&a->out, "out", x->nout, x->out_file)) return CLI_USAGE;
+	for (int i = 0; i < x->nin; i++) {
+		const int status = load(x, i);
+		if (status != CLI_OK) return status;
+	}
+	x->in[x->nin] = TJ_END;
+	return load_scalars(x, &a->scalar);
+}
+
+/* ---- results ---- */
+static json_t *tensor_data(const char *name, tj_tensor *t, const char *file)
+{
+	char type[40 + TJ_MAX_RANK * 24];
+	int n = snprintf(type, sizeof type, "%s[", tj_dtype_name(tj_dtype_of(t)));
+	for (int i = 0; i < tj_rank(t); i++)
+		n += snprintf(type + n, sizeof type - (size_t)n, i ? ",%lld" : "%lld", (long long)tj_dim(t, i));
+	snprintf(type + n, sizeof type - (size_t)n, "]");
+	return json_pack("{s:o, s:s, s:o}", "name", cli_string(name), "type", type, "file", cli_string(file));
+}
+
+static int save(call *x, json_t *list, const char *name, tj_tensor *t, const char *file)
+{
+	char why[NPY_WHY];
+	if (file && !npy_save(x->c, file, t, why)) return cli_error("%s: %s", file, why), CLI_FAILED;
+	json_array_append_new(list, tensor_data(name, t, file));
+	return CLI_OK;
+}
+
+static int save_results(call *x, json_t *list)
+{
+	int status = CLI_OK;
+	for (int i = 0; status == CLI_OK && i < x->nout; i++) {
+		char name[24];
+		snprintf(name, sizeof name, "out%d", i);
+		status = save(x, list, name, x->out[i], x->out_file[i]);
+	}
+	return status;
+}
+
+static const char *variable_name(const void *f, int i)
+{
+	const char *name = NULL;
+	return tj_fn_variable((tj_fn *)(uintptr_t)f, i, &name, NULL, NULL) ? name : NULL;
+}
+
+/* before: nothing was called yet; only the names are looked at. */
+static int save_state(call *x, const words *w, json_t *list, bool before)
+{
+	int status = CLI_OK;
+	for (int k = 0; status == CLI_OK && k < w->n; k++) {
+		const char *file = strchr(w->v[k], '=');
+		char *name = file ? strndup(w->v[k], (size_t)(file - w->v[k])) : NULL;
+		tj_tensor *cell = NULL;
+		if (!name) return cli_error("%s has no form NAME=FILE", w->v[k]), CLI_USAGE;
+		for (int i = 0; variable_name(x->f, i); i++)
+			if (!cell && !strcmp(variable_name(x->f, i), name)) tj_fn_variable(x->f, i, NULL, &cell, NULL);
+		if (!cell) status = cli_unknown("variable", name, variable_name, x->f);
+		else if (!before) status = save(x, list, name, cell, file + 1);
+		free(name);
+	}
+	return status;
+}
+
+/* ---- times ---- */
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static int measure(call *x, long times, json_t *to)
+{
+	double *us = malloc((size_t)times * sizeof *us), all = 0;
+	tj_status st = TJ_OK;
+	if (!us) return cli_error("out of memory"), CLI_FAILED;
+	cli_progress("calling it %ld times", times);
+	for (long i = 0; st == TJ_OK && i < times; i++) {
+		tj_scope *s = tj_push(x->c);
+		const double begin = now();
+		st = tj_call_ex(x->f, x->out, x->in, x->scalar);
+		all += us[i] = now() - begin;
+		tj_pop(s);
+	}
+	cli_progress(NULL);
+	if (st == TJ_OK) {
+		qsort(us, (size_t)times, sizeof *us, by_time);
+		json_object_set_new(to, "time", json_pack("{s:I, s:f, s:f, s:f}", "calls", (json_int_t)times, "best_us", us[0], "median_us",
+		                                          (us[(times - 1) / 2] + us[times / 2]) / 2, "mean_us", all / (double)times));
+	}
+	free(us);
+	return st == TJ_OK ? CLI_OK : cli_failed(x->c);
+}
+
+/* ---- the command ---- */
+static void print_tensors(const json_t *list)
+{
+	size_t i;
+	json_t *t;
+	json_array_foreach(list, i, t) {
+		const char *type = json_string_value(json_object_get(t, "type")), *file = json_string_value(json_object_get(t, "file"));
+		char *text = NULL;
+		if (asprintf(&text, "%-22s %s", type, file ? file : "is not saved") < 0) return;
+		cli_row(json_string_value(json_object_get(t, "name")), text);
+		free(text);
+	}
+}
+
+static void print(const json_t *d)
+{
+	const json_t *t = json_object_get(d, "time");
+	char text[120];
+	print_tensors(json_object_get(d, "results"));
+	print_tensors(json_object_get(d, "state"));
+	if (!json_is_object(t)) return;
+	snprintf(text, sizeof text, "best %.2f, median %.2f, mean %.2f us of %lld calls", json_real_value(json_object_get(t, "best_us")),
+	         json_real_value(json_object_get(t, "median_us")), json_real_value(json_object_get(t, "mean_us")),
+	         (long long)json_integer_value(json_object_get(t, "calls")));
+	cli_row("time", text);
+}
+
+static int work(call *x, const asked *a, json_t *d)
+{
+	x->f = tj_import(x->c, a->model, TJ_OPTS(tj_import_opts, .recompile = a->recompile));
+	if (!x->f) return cli_failed(x->c);
+	int status = save_state(x, &a->state, NULL, true);
+	if (status == CLI_OK) status = prepare(x, a);
+	if (status != CLI_OK) return status;
+	if (tj_call_ex(x->f, x->out, x->in, x->scalar) != TJ_OK) return cli_failed(x->c);
+	status = save_results(x, json_object_get(d, "results"));
+	if (status == CLI_OK) status = save_state(x, &a->state, json_object_get(d, "state"), false);
+	return status == CLI_OK && a->times ? measure(x, a->times, d) : status;
+}
+
+/* Is a word "-", or "NAME=-"? */
+static bool any_dash(const words *w)
+{
+	bool any = false;
+	for (int i = 0; i < w->n; i++) {
+		const char *file = strchr(w->v[i], '=');
+		any = any || !strcmp(file ? file + 1 : w->v[i], "-");
+	}
+	return any;
+}
+
+static bool to_stdout(const asked *a) { return any_dash(&a->out) || any_dash(&a->state); }
+
+static int call_it(const asked *a)
+{
+	call x = { .c = tj_open(NULL) };
+	json_t *d = json_pack("{s:o, s:[], s:[], s:n}", "file", cli_string(a->model), "results", "state", "time");
+	if (!x.c || !d) return json_decref(d), cli_error("out of memory"), CLI_FAILED;
+	const int status = work(&x, a, d);
+	if (status == CLI_OK && a->json) cli_put_json(json_incref(d));
+	else if (status == CLI_OK && !to_stdout(a)) print(d);
+	json_decref(d);
+	tj_close(x.c);
+	free(x.in_file);
+	free(x.out_file);
+	free(x.in);
+	free(x.out);
+	free(x.scalar);
+	return status;
+}
+
+static bool read_words(cli_words *w, asked *a)
+{
+	enum { INPUT, OUTPUT, SCALAR, TIME, SAVE, RECOMPILE, JSON, MOST = 100000000 };
+	words *const list[] = { [INPUT] = &a->in, [OUTPUT] = &a->out, [SCALAR] = &a->scalar, [TIME] = NULL, [SAVE] = &a->state };
+	for (int k; (k = cli_next(w)) != CLI_END;) {
+		tj_scalar n;
+		if (k == CLI_WRONG) return false;
+		if (k == CLI_WORD && a->model) return cli_error("run takes one FILE, and has %s, too", w->value), false;
+		if (k == CLI_WORD) a->model = w->value;
+		else if (k == RECOMPILE) a->recompile = true;
+		else if (k == JSON) a->json = true;
+		else if (k != TIME) list[k]->v[list[k]->n++] = w->value;
+		else if (!is_number(w->value, true, &n)) return false;
+		else if (n.i < 1 || n.i > MOST) return cli_error("time is 1 to %d calls", MOST), false;
+		else a->times = (long)n.i;
+	}
+	if (!a->model) return cli_error("run needs a FILE: tj help run"), false;
+	if (to_stdout(a) && (a->json || a->times)) return cli_error("stdout gets an array, so --json and --time have no place there"), false;
+	return true;
+}
+
+static int run(cli_words *w)
+{
+	size_t n = 0;
+	while (w->word[n]) n++;
+	const char **v = calloc(4 * (n + 1), sizeof *v); /* more than all words */
+	if (!v) return cli_error("out of memory"), CLI_FAILED;
+	asked a = { .in.v = v, .out.v = v + n, .scalar.v = v + 2 * n, .state.v = v + 3 * n };
+	const int status = read_words(w, &a) ? call_it(&a) : CLI_USAGE;
+	free(v);
+	return status;
+}
+
+const cli_command cli_run = {
+	.name = "run",
+	.words = "FILE",
+	.line = "calls an exported function with files of NumPy",
+	.help = "FILE is what tj_export() wrote; its code runs, so it must be one that you trust. Arguments and results are numbered from 0:\n"
+		"0=FILE, in0=FILE or out0=FILE names one, and a FILE alone is the next; - is stdin or stdout. An argument that is a number is given\n"
+		"as one. tj show FILE says what it takes. The times are those of calls after the first, whose results and state are saved.",
+	.option = (const cli_option[]){ { 'i', "input", "FILE", "an argument, .npy" },
+	                                { 'o', "output", "FILE", "where a result goes, .npy" },
+	                                { 0, "scalar", "NUMBER", "the next scalar" },
+	                                { 0, "time", "N", "call it N times more: best, median and mean time" },
+	                                { 0, "save-state", "NAME=FILE", "where a variable goes after the call, .npy" },
+	                                { 0, "recompile", NULL, "compile what the file has no code for" },
+	                                { 0, "json", NULL, "print JSON" },
+	                                { 0 } },
+	.run = run,
+};

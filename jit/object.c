@@ -12,6 +12,9 @@
 #include "jit/segment.h"
 #include "runtime/bytes.h"
 
+_Static_assert(RT_HAS_VBMI == 1 && RT_HAS_VBMI2 == 2 && RT_HAS_BITALG == 4 && RT_HAS_VNNI == 8 && RT_HAS_GFNI == 16 && RT_HAS_BF16 == 32,
+               "has_features() of embed/tjrt.c has them in this order");
+
 typedef struct known { uint64_t hash[2], at; } known; /* bytes that are in a section already */
 
 typedef struct section { /* grows */

@@ -31,8 +31,8 @@ has() { # package, the files that it has beside those in usr/share/doc
 }
 has libtj0 $lib/libtj.so.0 $lib/libtj.so.$version
 has libtj0-llvm $lib/tjit/libtj-llvm.so
-has libtj-dev usr/include/tj.h usr/include/tj.hpp $lib/libtj.a $lib/libtj.so $lib/pkgconfig/tjit.pc $lib/cmake/tjit/tjitConfig.cmake \
-	$lib/cmake/tjit/tjitConfigVersion.cmake usr/share/man/man3/tj.h.3.gz usr/share/man/man7/tjit.7.gz
+has libtj-dev usr/include/tj.h usr/include/tj.hpp usr/include/tjrt.h $lib/libtj.a $lib/libtjrt.a $lib/libtj.so $lib/pkgconfig/tjit.pc \
+	$lib/cmake/tjit/tjitConfig.cmake $lib/cmake/tjit/tjitConfigVersion.cmake usr/share/man/man3/tj.h.3.gz usr/share/man/man7/tjit.7.gz
 if [ -d cli ]; then
 	has tjit-tools usr/bin/tj usr/share/man/man1/tj.1.gz usr/share/bash-completion/completions/tj usr/share/zsh/vendor-completions/_tj
 fi

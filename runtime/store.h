@@ -91,7 +91,7 @@ const char *rt_build(void); /* which build of the library this is: 32 digits, a 
 
 /* ---- storesweep.c ---- */
 void rt_store_sweep(rt_store *s, const char *subfolder); /* to its share: the entries that were used least recently go */
-typedef struct rt_file { char *path; size_t bytes; int64_t used; } rt_file;
+typedef struct rt_file { char *path; size_t bytes; int64_t used; /* nanoseconds since 1970 */ } rt_file;
 typedef rt_vec(rt_file) rt_files;
 /* Adds the entries of a subfolder to all; removes what a killed process left behind, or with everything also new temporary files. */
 bool rt_store_list(const char *subfolder, bool everything, rt_files *all);

@@ -33,7 +33,7 @@ static bool is_left(const char *name, const struct stat *st)
 
 static bool add(rt_files *all, const char *path, const struct stat *st)
 {
-	rt_file f = { .path = rt_strdup(path), .bytes = (size_t)st->st_size, .used = st->st_mtime };
+	rt_file f = { .path = rt_strdup(path), .bytes = (size_t)st->st_size, .used = st->st_mtim.tv_sec * 1000000000LL + st->st_mtim.tv_nsec };
 	if (f.path && rt_push(all, f)) return true;
 	rt_free(f.path);
 	return false;

@@ -24,7 +24,7 @@ tj_status rt_store_walk(rt_store *s, bool read, rt_store_visit *f, void *env, rt
 	tj_status st = list_all(s, false, &all, err);
 	bool on = st == TJ_OK;
 	for (uint32_t i = 0; on && i < all.n; i++) {
-		rt_store_entry e = { .path = all.v[i].path, .bytes = all.v[i].bytes, .used = all.v[i].used, .kind = -1 };
+		rt_store_entry e = { .path = all.v[i].path, .bytes = all.v[i].bytes, .used = all.v[i].used / 1000000000, .kind = -1 };
 		void *bytes = NULL;
 		rt_span body;
 		size_t n = 0;

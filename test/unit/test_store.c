@@ -413,35 +413,41 @@ static void test_eviction(void **state)
 	rt_store_free(s);
 }
 
-static void test_least_recently_used(void **state)
+static void used_apart(int64_t us)
 {
-	(void)state;
 	rt_store *s = open_store(NULL);
 	char sub[700];
 	s->most = RT_STORE_FANOUT * 1000; /* bytes: six of the entries below for each subfolder */
 	assert_non_null(rt_store_folder(s));
 	snprintf(sub, sizeof sub, "%s/aa", folder);
 	mkdir(sub, 0700);
-	char name[800], oldest[800] = "", newest[800] = "";
+	char name[800];
 	for (int i = 0; i < 12; i++) {
-		snprintf(name, sizeof name, "%s/%030x.code", sub, i + 1);
+		snprintf(name, sizeof name, "%s/%030x.code", sub, (i * 7) % 12 + 1);
 		FILE *f = fopen(name, "w");
 		for (int k = 0; k < 160; k++) fputc('x', f);
 		fclose(f);
-		struct timeval at[2] = { { .tv_sec = 1000000 + i * 3600 }, { .tv_sec = 1000000 + i * 3600 } };
-		utimes(name, at);
-		if (!i) snprintf(oldest, sizeof oldest, "%s", name);
-		snprintf(newest, sizeof newest, "%s", name);
+		const struct timeval then = { .tv_sec = 1000000 + i * us / 1000000, .tv_usec = i * us % 1000000 };
+		utimes(name, (struct timeval[]){ then, then });
 	}
 	snprintf(name, sizeof name, "%s/.123.4.tmp", sub);
 	fclose(fopen(name, "w"));
 	struct timeval at[2] = { { .tv_sec = 1000000 }, { .tv_sec = 1000000 } };
 	utimes(name, at);
 	rt_store_sweep(s, sub);
-	assert_int_equal(access(oldest, F_OK), -1);
-	assert_int_equal(access(newest, F_OK), 0);
 	assert_int_equal(access(name, F_OK), -1); /* of a process that was killed */
+	for (int i = 0; i < 12; i++) { /* seven eighths of its share stay: five */
+		snprintf(name, sizeof name, "%s/%030x.code", sub, (i * 7) % 12 + 1);
+		assert_int_equal(access(name, F_OK), i < 7 ? -1 : 0);
+	}
 	rt_store_free(s);
+}
+
+static void test_least_recently_used(void **state)
+{
+	(void)state;
+	used_apart(3600 * 1000000LL);
+	used_apart(1000); /* all within one second */
 }
 
 /* ---- code ---- */

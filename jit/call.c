@@ -476,14 +476,20 @@ static void turned_away(jit_memo *memo)
 	atomic_store_explicit(&memo->busy, false, memory_order_relaxed);
 }
 
+/* What both kinds of outermost calls refuse before they admit their arguments. */
+static tj_status check_call(tj_ctx *c, const char *site, const tj_fn *f, const jit_memo *memo, tj_list in, const tj_scalar *scalars)
+{
+	tj_status s = memo ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
+	if (s == TJ_OK) s = check_scalars(c, site, f, scalars);
+	return s == TJ_OK && f->nstate ? check_state(c, site, f) : s;
+}
+
 static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_tensor *few[FEW_ARGS + 1], **args;
 	jit_memo *memo = jit_memo_make(c, f);
 	jit_hit *hit;
-	tj_status s = memo ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
-	if (s == TJ_OK) s = check_scalars(c, site, f, scalars);
-	if (s == TJ_OK && f->nstate) s = check_state(c, site, f);
+	tj_status s = check_call(c, site, f, memo, in, scalars);
 	if (s != TJ_OK) return s;
 	JIT_TICK(memo, calls);
 	atomic_store_explicit(&memo->busy, true, memory_order_relaxed); /* a new key calls .on_recompile and others, which may not free f */
@@ -524,9 +530,7 @@ tj_status jit_call_dry(tj_ctx *c, const char *site, tj_fn *f, tj_list in, const 
 	tj_tensor *few[FEW_ARGS + 1], **args;
 	jit_memo *memo = jit_memo_make(c, f);
 	jit_hit *hit;
-	tj_status s = memo ? check_list(c, site, f, in) : refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
-	if (s == TJ_OK) s = check_scalars(c, site, f, scalars);
-	if (s == TJ_OK && f->nstate) s = check_state(c, site, f);
+	tj_status s = check_call(c, site, f, memo, in, scalars);
 	if (s != TJ_OK) return s;
 	if (f->nfreeze && !jit_take_frozen(c, f, in)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	s = admit_args(c, site, f, in, few, &args);

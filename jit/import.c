@@ -3,6 +3,7 @@
 #include "jit/call.h"
 #include "jit/handle.h"
 #include "jit/program.h"
+#include "runtime/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,18 +18,6 @@ static tj_fn *fail(tj_ctx *c, const char *site, const rt_err *err)
 }
 
 /* ---- the file ---- */
-static bool read_all(int fd, char *to, size_t n)
-{
-	while (n) {
-		const ssize_t got = read(fd, to, n);
-		if (got < 0 && errno == EINTR) continue;
-		if (got <= 0) return false;
-		to += got;
-		n -= (size_t)got;
-	}
-	return true;
-}
-
 void *jit_read_file(const char *path, size_t *n, rt_err *err)
 {
 	struct stat st;
@@ -37,7 +26,7 @@ void *jit_read_file(const char *path, size_t *n, rt_err *err)
 	if (fd < 0 || fstat(fd, &st)) rt_fail(err, TJ_ERR_IO, "import", "%s: %s", path, strerror(errno));
 	else if (!S_ISREG(st.st_mode)) rt_fail(err, TJ_ERR_IO, "import", "%s is no file", path);
 	else if (!(bytes = rt_alloc((size_t)st.st_size + 1))) rt_fail(err, TJ_ERR_NOMEM, "import", "out of memory");
-	else if (!read_all(fd, bytes, *n = (size_t)st.st_size))
+	else if (!rt_read_all(fd, bytes, *n = (size_t)st.st_size))
 		rt_fail(err, TJ_ERR_IO, "import", "%s: %s", path, errno ? strerror(errno) : "it became shorter");
 	if (fd >= 0) close(fd);
 	if (err->code == TJ_OK) return bytes;

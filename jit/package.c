@@ -2,6 +2,7 @@
 /* package: the file of an exported function, written and read. All of it is covered by one checksum; offsets are checked as well, since a
  * checksum is no proof of who wrote it. */
 #include "jit/program.h"
+#include "runtime/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,17 +25,6 @@ _Static_assert(sizeof(cpu_head) == 24, "no padding is written");
 
 static size_t rounded(size_t n, size_t to) { return (n + to - 1) / to * to; }
 static size_t data_at(size_t text) { return rounded(sizeof(head) + text + 1, JIT_PACK_ALIGN); }
-
-static void checksum(const unsigned char *bytes, size_t n, uint64_t sum[2])
-{
-	head h;
-	uint64_t of[4];
-	memcpy(&h, bytes, sizeof h);
-	memset(h.sum, 0, sizeof h.sum);
-	rt_hash128(&h, sizeof h, of);
-	rt_hash128(bytes + sizeof h, n - sizeof h, of + 2);
-	rt_hash128(of, sizeof of, sum);
-}
 
 /* ---- writing ---- */
 static size_t entries_bytes(const rt_store *s)
@@ -73,7 +63,7 @@ unsigned char *jit_pack_write(rt_span text, rt_span data, int ncpu, const rt_cpu
 		memcpy(at, &c, sizeof c);
 		at = put_entries(code[i], at + sizeof c);
 	}
-	checksum(bytes, *n, h.sum);
+	rt_checksum(bytes, *n, sizeof h, h.sum);
 	memcpy(bytes, &h, sizeof h);
 	return bytes;
 }
@@ -98,7 +88,7 @@ static bool read_head(const unsigned char *bytes, size_t n, head *h, rt_err *err
 		        h->minor, VERSION - 1, h->version, MAJOR, MAJOR, MINOR);
 		return false;
 	}
-	checksum(bytes, n, sum);
+	rt_checksum(bytes, n, sizeof *h, sum);
 	if (memcmp(sum, h->sum, sizeof sum) != 0) return refuse(err, "the file is damaged: its checksum differs");
 	if (h->text > n || h->data > n || h->code > n || h->ncpu > JIT_PACK_CPUS || rounded(data_at(h->text) + h->data, 8) + h->code != n)
 		return refuse(err, "the parts of the file are longer or shorter than it says");
@@ -149,24 +139,12 @@ bool jit_pack_entry(rt_span *entries, rt_span *entry)
 }
 
 /* ---- files ---- */
-static bool write_all(int fd, const unsigned char *at, size_t n)
-{
-	while (n) {
-		const ssize_t put = write(fd, at, n);
-		if (put < 0 && errno == EINTR) continue;
-		if (put <= 0) return false;
-		at += put;
-		n -= (size_t)put;
-	}
-	return true;
-}
-
 bool jit_write_file(const char *path, const void *bytes, size_t n, rt_err *err)
 {
 	rt_text t = { 0 };
 	rt_putf(&t, "%s.%ld.tmp", path, (long)getpid());
 	const int fd = t.oom ? -1 : open(t.s, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	bool ok = fd >= 0 && write_all(fd, bytes, n) && !fsync(fd);
+	bool ok = fd >= 0 && rt_write_all(fd, bytes, n) && !fsync(fd);
 	int why = errno;
 	if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
 	if (ok && rename(t.s, path)) ok = false, why = errno;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* store: entries of the disk cache are read whole, and written beside their place and renamed. A file is not synced: after a crash of the
  * machine it may be damaged, and then its checksum says so. */
+#include "runtime/file.h"
 #include "runtime/store.h"
 
 #include <errno.h>
@@ -14,18 +15,6 @@
 enum { SWEEPS = 8 /* one of so many entries sweeps its subfolder */ };
 
 /* ---- reading files ---- */
-static bool read_all(int fd, char *to, size_t n)
-{
-	while (n) {
-		const ssize_t got = read(fd, to, n);
-		if (got < 0 && errno == EINTR) continue;
-		if (got <= 0) return false;
-		to += got;
-		n -= (size_t)got;
-	}
-	return true;
-}
-
 static rt_miss read_file(int fd, void **file, size_t *bytes)
 {
 	struct stat st;
@@ -34,7 +23,7 @@ static rt_miss read_file(int fd, void **file, size_t *bytes)
 	if (st.st_size <= 0 || st.st_size > RT_STORE_LARGEST) return RT_MISS_LENGTH;
 	char *to = rt_alloc((size_t)st.st_size);
 	if (!to) return RT_MISS_MEMORY;
-	if (!read_all(fd, to, (size_t)st.st_size)) {
+	if (!rt_read_all(fd, to, (size_t)st.st_size)) {
 		rt_free(to);
 		return RT_MISS_LENGTH;
 	}
@@ -113,18 +102,6 @@ bool rt_store_get(rt_store *s, rt_store_kind kind, rt_span key, void **file, rt_
 }
 
 /* ---- writing ---- */
-static bool write_all(int fd, const void *from, size_t n)
-{
-	for (const char *at = from; n;) {
-		const ssize_t put = write(fd, at, n);
-		if (put < 0 && errno == EINTR) continue;
-		if (put <= 0) return false;
-		at += put;
-		n -= (size_t)put;
-	}
-	return true;
-}
-
 static int open_beside(const place *p, char temporary[PATH_MAX])
 {
 	static _Atomic unsigned number;
@@ -139,7 +116,7 @@ static bool write_entry(const place *p, const void *bytes, size_t n)
 	char temporary[PATH_MAX];
 	const int fd = open_beside(p, temporary);
 	if (fd < 0) return false;
-	bool ok = write_all(fd, bytes, n);
+	bool ok = rt_write_all(fd, bytes, n);
 	int why = errno;
 	if (close(fd) && ok) ok = false, why = errno;
 	if (ok && rename(temporary, p->path)) ok = false, why = errno;

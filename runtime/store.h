@@ -68,6 +68,10 @@ rt_miss rt_store_check(const void *bytes, size_t n, int *kind, rt_span *key, rt_
 /* The bytes of an entry, to be freed by rt_free(); NULL: out of memory, or too large. */
 unsigned char *rt_store_entry_of(rt_store_kind kind, rt_span key, rt_span body, size_t *n);
 
+/* The checksum of a file of n bytes, whose head ends with its room: counted as 0 there. The head has at most RT_LARGEST_HEAD bytes. */
+enum { RT_LARGEST_HEAD = 128 };
+void rt_checksum(const void *bytes, size_t n, size_t head, uint64_t sum[2]);
+
 /* ---- storememory.c: entries of a file of another kind, or for one ---- */
 /* An empty store without a folder. next: where it looks for what it has not, and puts new entries; NULL: nowhere. keeps: it takes new
  * entries itself. NULL: out of memory. */

@@ -14,14 +14,13 @@ typedef struct head { /* all little-endian, as the machine is */
 } head;
 _Static_assert(sizeof(head) == 80, "no padding is written");
 
-static void checksum(const unsigned char *bytes, size_t n, uint64_t sum[2])
+void rt_checksum(const void *bytes, size_t n, size_t head, uint64_t sum[2])
 {
-	head h;
+	unsigned char h[RT_LARGEST_HEAD] = { 0 };
 	uint64_t of[4];
-	memcpy(&h, bytes, sizeof h);
-	memset(h.sum, 0, sizeof h.sum);
-	rt_hash128(&h, sizeof h, of);
-	rt_hash128(bytes + sizeof h, n - sizeof h, of + 2);
+	memcpy(h, bytes, head - 2 * sizeof *sum);
+	rt_hash128(h, head, of);
+	rt_hash128((const unsigned char *)bytes + head, n - head, of + 2);
 	rt_hash128(of, sizeof of, sum);
 }
 
@@ -36,7 +35,7 @@ rt_miss rt_store_check(const void *bytes, size_t n, int *kind, rt_span *key, rt_
 	if (memcmp(h.magic, MAGIC, sizeof MAGIC) != 0) return RT_MISS_MAGIC;
 	if (h.format != FORMAT) return RT_MISS_FORMAT;
 	if (h.key > n || h.body > n || h.key + h.body != n - sizeof h) return RT_MISS_LENGTH;
-	checksum(at, n, sum);
+	rt_checksum(at, n, sizeof h, sum);
 	if (memcmp(sum, h.sum, sizeof sum) != 0) return RT_MISS_CHECKSUM;
 	if (memcmp(h.build, rt_build(), BUILD) != 0) return RT_MISS_BUILD;
 	if (h.kind >= RT_STORE_KINDS) return RT_MISS_FORMAT;
@@ -57,7 +56,7 @@ unsigned char *rt_store_entry_of(rt_store_kind kind, rt_span key, rt_span body, 
 	memcpy(bytes, &h, sizeof h);
 	memcpy(bytes + sizeof h, key.at, key.bytes);
 	memcpy(bytes + sizeof h + key.bytes, body.at, body.bytes);
-	checksum(bytes, *n, h.sum);
+	rt_checksum(bytes, *n, sizeof h, h.sum);
 	memcpy(bytes, &h, sizeof h);
 	return bytes;
 }

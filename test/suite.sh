@@ -33,7 +33,8 @@ line() { # name, command
 }
 
 units() { # tier, name with %, command
-	for t in test/unit/test_*.c; do
+	case $3 in */kit/*) folder=kit ;; *) folder=unit ;; esac
+	for t in test/$folder/test_*.c; do
 		t=$(basename "$t" .c)
 		case "$1 $2" in
 		'c %') in_list "$slow" "${t#test_}" && continue ;;

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/* tjnn.h - modules, optimisers and training for tj.h. Link with -ltjkit -ltj.
+ *
+ * What a user writes, for a network that learns to tell digits apart:
+ *
+ *   typedef struct net { tjnn_conv conv; tjnn_norm norm; tjnn_linear out; } net;
+ *
+ *   static void layers(tjnn_walk *w, void *self)        // as __init__() in PyTorch: the layers, with their names and sizes
+ *   {
+ *       net *m = self;
+ *       tjnn_conv_layer(w, "conv", &m->conv, 1, 16, TJ_SHAPE(3, 3), true, NULL);
+ *       tjnn_batch_norm_layer(w, "norm", &m->norm, 16);
+ *       tjnn_linear_layer(w, "out", &m->out, 16 * 3 * 3, 10, true);
+ *   }
+ *
+ *   static tj_tensor *forward(net *m, tj_tensor *x, bool training)
+ *   {
+ *       x = tj_relu(tjnn_norm_apply(&m->norm, tjnn_conv_apply(&m->conv, x), training));
+ *       x = tj_max_pool2d(x, TJ_SHAPE(2, 2), NULL);
+ *       return tjnn_linear_apply(&m->out, tj_flatten(x, 1, -1));
+ *   }
+ *
+ *   static void step(tj_tensor **out, tj_tensor *const *in, void *self)  // forward, gradients and update are one plan
+ *   {
+ *       train *t = self;
+ *       out[0] = tj_cross_entropy(forward(t->net, in[0], true), in[1]);
+ *       tjnn_optim_step(t->optim, out[0]);
+ *   }
+ *
+ *   tjnn_model *model = tjnn_open(c, layers, &net, NULL);             // makes the parameters: PyTorch's initial distributions
+ *   tjnn_optim *optim = tjnn_optim_open(model, tjnn_adamw(1e-3), NULL); // PyTorch's defaults
+ *   tj_fn *f = tj_compile(c, step, &train, TJ_OPTS(tj_compile_opts, .name = "step", .nin = 2, .nout = 1));
+ *
+ * A module is a plain struct whose fields hold tensors; its layers function walks over them. Everything else is made from that walk: initial
+ * values, counts, the summary, optimisers, checkpoints. Names are those of PyTorch's state_dict: "conv.weight".
+ *
+ * Ownership.  The struct is the caller's; it must live as long as the tjnn_model, which owns the cells in its fields. tjnn_optim_close(),
+ *   then tjnn_close(), then tj_close().
+ * Errors.  As in tj.h: the current context keeps the first one; the function returns poison, NULL or a status.
+ * Threads.  A model and its optimiser belong to one thread at a time. apply functions of a model may run in several threads, each with a
+ *   context of its own, while none trains.
+ */
+#ifndef TJNN_H
+#define TJNN_H
+
+#include <tj.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- initial values -------------------------------------------------------------------------------- */
+
+/* How a parameter begins. The values depend on the seed and the name of the parameter alone: a layer that is added changes no other. fan_in
+ * and fan_out are PyTorch's: for [O,I,...] I and O, times the product of what follows; the tensor needs two axes then. */
+typedef enum tjnn_init_kind {
+	TJNN_CONSTANT,        /* a everywhere */
+	TJNN_UNIFORM,         /* from a to b */
+	TJNN_NORMAL,          /* mean a, standard deviation b */
+	TJNN_TRUNC_NORMAL,    /* the same within two deviations of the mean; drawn again outside of them */
+	TJNN_KAIMING_UNIFORM, /* within +-gain * sqrt(3 / fan_in); He and others, 2015 */
+	TJNN_KAIMING_NORMAL,  /* deviation gain / sqrt(fan_in) */
+	TJNN_XAVIER_UNIFORM,  /* within +-gain * sqrt(6 / (fan_in + fan_out)); Glorot and Bengio, 2010 */
+	TJNN_XAVIER_NORMAL,   /* deviation gain * sqrt(2 / (fan_in + fan_out)) */
+	TJNN_ORTHOGONAL,      /* rows, or columns if there are more rows, of length gain at right angles; Saxe and others, 2013 */
+	TJNN_EYE,             /* gain on the diagonal of a matrix, 0 beside it */
+	TJNN_DIRAC            /* [O,I,...]: a convolution that hands its channels on: 1 at the centre of [i,i], 0 elsewhere */
+} tjnn_init_kind;
+typedef struct tjnn_init { tjnn_init_kind kind; double a, b; } tjnn_init;
+static inline tjnn_init tjnn_constant(double value) { tjnn_init i = { TJNN_CONSTANT, value, 0 }; return i; }
+static inline tjnn_init tjnn_uniform(double from, double to) { tjnn_init i = { TJNN_UNIFORM, from, to }; return i; }
+static inline tjnn_init tjnn_normal(double mean, double deviation) { tjnn_init i = { TJNN_NORMAL, mean, deviation }; return i; }
+static inline tjnn_init tjnn_trunc_normal(double mean, double deviation) { tjnn_init i = { TJNN_TRUNC_NORMAL, mean, deviation }; return i; }
+static inline tjnn_init tjnn_scaled(tjnn_init_kind kind, double gain) { tjnn_init i = { kind, gain, 0 }; return i; } /* the kinds with a gain */
+
+/* ---- walks and models ------------------------------------------------------------------------------- */
+
+/* A parameter or a buffer, as a walk sees it. Valid while the model is open; in tjnn_visit() during the call. */
+typedef struct tjnn_slot {
+	const char *name;     /* "blocks.0.attn.in_proj_weight" */
+	tj_tensor **var;      /* the field of the struct */
+	bool buffer;          /* no gradient; saved with the model */
+	const char *same_as;  /* the slot whose tensor this one shares; NULL: none */
+	tj_dtype dtype;
+	int rank;
+	int64_t dim[TJ_MAX_RANK + 1]; /* TJ_END_DIM follows */
+	tjnn_init init;
+} tjnn_slot;
+
+typedef struct tjnn_walk tjnn_walk;
+typedef void tjnn_layers(tjnn_walk *w, void *self); /* names the layers of a module, in the same order each time */
+
+/* For layers of your own: called in a layers function. name: without dots; the walk puts the names of the modules around in front. dtype of
+ * a parameter: that of the model. */
+TJ_API void tjnn_param_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_dims shape, tjnn_init init);
+TJ_API void tjnn_buffer_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_dtype dtype, tj_dims shape, double value);
+/* var is *of, which this walk has named before: one parameter with two names, as an embedding and the layer that reads it back. */
+TJ_API void tjnn_shared_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_tensor **of);
+/* Names between these begin with this one and a dot. */
+TJ_API void tjnn_enter_at(const char *site, tjnn_walk *w, const char *fmt, ...) TJ_PRINTF(3, 4);
+TJ_API void tjnn_leave_at(const char *site, tjnn_walk *w);
+TJ_API void tjnn_child_at(const char *site, tjnn_walk *w, const char *name, tjnn_layers *layers, void *self); /* enter, layers, leave */
+#define tjnn_param(w, name, var, shape, init) tjnn_param_at(TJ_SITE, w, name, var, shape, init)
+#define tjnn_buffer(w, name, var, dtype, shape, value) tjnn_buffer_at(TJ_SITE, w, name, var, dtype, shape, value)
+#define tjnn_shared(w, name, var, of) tjnn_shared_at(TJ_SITE, w, name, var, of)
+#define tjnn_enter(w, ... /* fmt, ... */) tjnn_enter_at(TJ_SITE, w, __VA_ARGS__)
+#define tjnn_leave(w) tjnn_leave_at(TJ_SITE, w)
+#define tjnn_child(w, name, layers, self) tjnn_child_at(TJ_SITE, w, name, layers, self)
+
+/* Calls see for each parameter and buffer, in the order of the walk. Needs no model and makes nothing. */
+TJ_API tj_status tjnn_visit_at(const char *site, tjnn_layers *layers, void *self, void (*see)(void *env, const tjnn_slot *slot), void *env);
+#define tjnn_visit(layers, self, see, env) tjnn_visit_at(TJ_SITE, layers, self, see, env)
+
+typedef struct tjnn_model tjnn_model;
+typedef struct tjnn_open_opts {
+	size_t size;
+	uint64_t seed;     /* of the initial values; 0 is an ordinary seed */
+	tj_dtype dtype;    /* of the parameters: a float; TJ_BOOL, which is 0: f32 */
+	tj_device device;
+} tjnn_open_opts;
+/* Makes the cells of all fields. NULL on error, with the fields as they were: two equal names, a size below 0, an initial value that does
+ * not fit to its shape, out of memory. Not in a body. */
+TJ_API tjnn_model *tjnn_open_at(const char *site, tj_ctx *c, tjnn_layers *layers, void *self, const tjnn_open_opts *opts);
+TJ_API void tjnn_close_at(const char *site, tjnn_model *m); /* releases the cells; NULL is fine */
+TJ_API int64_t tjnn_count(const tjnn_model *m);                           /* of slots */
+TJ_API const tjnn_slot *tjnn_at(const tjnn_model *m, int64_t i);          /* NULL: out of range */
+TJ_API const tjnn_slot *tjnn_find(const tjnn_model *m, const char *name); /* NULL: there is none */
+TJ_API int64_t tjnn_numel(const tjnn_model *m, bool trainable);           /* elements of parameters, shared ones once; of those not frozen */
+TJ_API tj_vars tjnn_vars(const tjnn_model *m);                            /* all fields, for .state or .freeze of tj_compile_opts */
+TJ_API tj_list tjnn_params(const tjnn_model *m);                          /* the parameters that are not frozen, for tj_grad(); until the next
+                                                                           * tjnn_freeze() */
+/* Parameters whose names match get no gradient and no update, or get them again. pattern: of fnmatch(3): "encoder.*". How many match; -1 on
+ * error: none does, or an optimiser is open. */
+TJ_API int64_t tjnn_freeze_at(const char *site, tjnn_model *m, const char *pattern, bool frozen);
+TJ_API bool tjnn_frozen(const tjnn_model *m, const char *name);
+/* New initial values for parameters whose names match, as when the model was opened. How many match; -1 on error. Not in a body. */
+TJ_API int64_t tjnn_reset_at(const char *site, tjnn_model *m, const char *pattern, tjnn_init init);
+TJ_API tj_ctx *tjnn_context(const tjnn_model *m);
+/* A table: name, shape, dtype, elements, and the sums. */
+TJ_API void tjnn_summary(const tjnn_model *m, FILE *f);
+#define tjnn_open(c, layers, self, opts) tjnn_open_at(TJ_SITE, c, layers, self, opts)
+#define tjnn_close(m) tjnn_close_at(TJ_SITE, m)
+#define tjnn_freeze(m, pattern, frozen) tjnn_freeze_at(TJ_SITE, m, pattern, frozen)
+#define tjnn_reset(m, pattern, init) tjnn_reset_at(TJ_SITE, m, pattern, init)
+
+/* ---- layers ----------------------------------------------------------------------------------------- */
+
+/* Each has a struct, NAME_layer(), which a layers function calls, and NAME_apply(), which a body calls. Formulas, defaults and initial
+ * distributions are those of PyTorch's module of the same name (2.9). Fields that are no tensors are set by NAME_layer(). */
+
+/* x W' + b: [...,I] -> [...,O]. weight and bias begin within +-1 / sqrt(I). */
+typedef struct tjnn_linear { tj_tensor *weight /* [O,I] */, *bias /* [O]; NULL: none */; } tjnn_linear;
+TJ_API void tjnn_linear_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_linear *m, int64_t in, int64_t out, bool bias);
+TJ_API tj_tensor *tjnn_linear_apply_at(const char *site, const tjnn_linear *m, tj_tensor *x);
+#define tjnn_linear_layer(w, name, m, in, out, bias) tjnn_linear_layer_at(TJ_SITE, w, name, m, in, out, bias)
+#define tjnn_linear_apply(m, x) tjnn_linear_apply_at(TJ_SITE, m, x)
+
+/* Rows of a table: integers [...] -> [...,width]. The weight is normal. Row `padding` (-1: none) begins with zeros and has no gradient. */
+typedef struct tjnn_embedding { tj_tensor *weight /* [rows,width] */; int64_t padding; } tjnn_embedding;
+TJ_API void tjnn_embedding_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_embedding *m, int64_t rows, int64_t width,
+                                    int64_t padding);
+TJ_API tj_tensor *tjnn_embedding_apply_at(const char *site, const tjnn_embedding *m, tj_tensor *index);
+#define tjnn_embedding_layer(w, name, m, rows, width, padding) tjnn_embedding_layer_at(TJ_SITE, w, name, m, rows, width, padding)
+#define tjnn_embedding_apply(m, index) tjnn_embedding_apply_at(TJ_SITE, m, index)
+
+/* Convolution over 1 to 3 axes, as many as kernel has: [N,in,...] -> [N,out,...]. opts may be NULL. weight is [out,in / groups,...], of a
+ * transposed one [in,out / groups,...]; weight and bias begin within +-1 / sqrt(fan_in). */
+typedef struct tjnn_conv {
+	tj_tensor *weight, *bias; /* bias [out]; NULL: none */
+	int axes;
+	bool transposed;
+	tj_conv_opts opts;
+} tjnn_conv;
+TJ_API void tjnn_conv_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_conv *m, int64_t in, int64_t out, tj_dims kernel,
+                               bool bias, const tj_conv_opts *opts);
+TJ_API void tjnn_conv_transpose_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_conv *m, int64_t in, int64_t out,
+                                         tj_dims kernel, bool bias, const tj_conv_opts *opts);
+TJ_API tj_tensor *tjnn_conv_apply_at(const char *site, const tjnn_conv *m, tj_tensor *x);
+#define tjnn_conv_layer(w, name, m, in, out, kernel, bias, opts) tjnn_conv_layer_at(TJ_SITE, w, name, m, in, out, kernel, bias, opts)
+#define tjnn_conv_transpose_layer(w, name, m, in, out, kernel, bias, opts) \
+	tjnn_conv_transpose_layer_at(TJ_SITE, w, name, m, in, out, kernel, bias, opts)
+#define tjnn_conv_apply(m, x) tjnn_conv_apply_at(TJ_SITE, m, x)
+
+/* Norms; one struct, one apply. weight begins with 1, bias with 0. batch: of [N,C,...] over all but C, with running statistics; training
+ * says which are used, and moves them. instance: each example by itself, without parameters unless affine. group: of [N,C,...] by groups of
+ * channels. layer, rms: over the last axes, of this shape. eps and momentum: what the struct has before the first walk, if it is not 0; else
+ * 1e-5 (rms: the dtype's epsilon) and 0.1. */
+typedef enum tjnn_norm_kind { TJNN_BATCH_NORM, TJNN_INSTANCE_NORM, TJNN_GROUP_NORM, TJNN_LAYER_NORM, TJNN_RMS_NORM } tjnn_norm_kind;
+typedef struct tjnn_norm {
+	tj_tensor *weight, *bias;
+	tj_tensor *running_mean, *running_var, *num_batches_tracked; /* of batch norms */
+	double eps, momentum;
+	tjnn_norm_kind kind;
+	int64_t groups;
+	int64_t shape[TJ_MAX_RANK + 1];
+} tjnn_norm;
+TJ_API void tjnn_batch_norm_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, int64_t channels);
+TJ_API void tjnn_instance_norm_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, int64_t channels, bool affine);
+TJ_API void tjnn_group_norm_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, int64_t groups, int64_t channels);
+TJ_API void tjnn_layer_norm_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, tj_dims shape, bool bias);
+TJ_API void tjnn_rms_norm_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, tj_dims shape);
+TJ_API tj_tensor *tjnn_norm_apply_at(const char *site, const tjnn_norm *m, tj_tensor *x, bool training);
+#define tjnn_batch_norm_layer(w, name, m, channels) tjnn_batch_norm_layer_at(TJ_SITE, w, name, m, channels)
+#define tjnn_instance_norm_layer(w, name, m, channels, affine) tjnn_instance_norm_layer_at(TJ_SITE, w, name, m, channels, affine)
+#define tjnn_group_norm_layer(w, name, m, groups, channels) tjnn_group_norm_layer_at(TJ_SITE, w, name, m, groups, channels)
+#define tjnn_layer_norm_layer(w, name, m, shape, bias) tjnn_layer_norm_layer_at(TJ_SITE, w, name, m, shape, bias)
+#define tjnn_rms_norm_layer(w, name, m, shape) tjnn_rms_norm_layer_at(TJ_SITE, w, name, m, shape)
+#define tjnn_norm_apply(m, x, training) tjnn_norm_apply_at(TJ_SITE, m, x, training)
+
+/* ---- optimisers ------------------------------------------------------------------------------------- */
+
+/* How a parameter moves. tjnn_adamw(lr) and its like fill one with PyTorch's defaults (2.9; Lion: Optax's); then fields may be changed:
+ *   tjnn_rule r = tjnn_sgd(0.1); r.momentum = 0.9; r.nesterov = true;
+ * A field that the method does not use says nothing. */
+typedef enum tjnn_method {
+	TJNN_SGD, TJNN_ADAM, TJNN_ADAMW, TJNN_ADAMAX, TJNN_NADAM, TJNN_RMSPROP, TJNN_ADAGRAD, TJNN_ADADELTA, TJNN_LION, TJNN_MUON
+} tjnn_method;
+typedef struct tjnn_rule {
+	tjnn_method method;
+	double lr;                     /* the rate at first; tjnn_optim_set_rate() and schedules change it while the program runs */
+	double weight_decay;           /* ADAMW, LION, MUON: decoupled, the parameter shrinks by lr * weight_decay; else it is added to the gradient */
+	double momentum, dampening;    /* SGD, RMSPROP, MUON; dampening: SGD */
+	double beta1, beta2;           /* ADAM, ADAMW, ADAMAX, NADAM, LION; of MUON for parameters that are no matrices */
+	double alpha;                  /* RMSPROP: smoothing; ADADELTA: rho */
+	double eps;
+	double momentum_decay;         /* NADAM */
+	double lr_decay;               /* ADAGRAD: the rate is lr / (1 + (t - 1) * lr_decay) */
+	double initial;                /* ADAGRAD: of the sum of squares */
+	bool nesterov;                 /* SGD, MUON */
+	bool amsgrad;                  /* ADAM, ADAMW */
+	bool centered;                 /* RMSPROP */
+	bool decoupled;                /* NADAM: as ADAMW's decay */
+	bool maximize;                 /* goes up the gradient */
+	int newton_schulz;             /* MUON: iterations, computed in f32 (PyTorch: bf16). Parameters that are no matrices go by ADAMW */
+	double reserved[4];            /* 0 */
+} tjnn_rule;
+TJ_API tjnn_rule tjnn_sgd(double lr);
+TJ_API tjnn_rule tjnn_adam(double lr);
+TJ_API tjnn_rule tjnn_adamw(double lr);
+TJ_API tjnn_rule tjnn_adamax(double lr);
+TJ_API tjnn_rule tjnn_nadam(double lr);
+TJ_API tjnn_rule tjnn_rmsprop(double lr);
+TJ_API tjnn_rule tjnn_adagrad(double lr);
+TJ_API tjnn_rule tjnn_adadelta(double lr);
+TJ_API tjnn_rule tjnn_lion(double lr);
+TJ_API tjnn_rule tjnn_muon(double lr);
+
+/* Parameters whose names match pattern, of fnmatch(3), go by a rule of their own. */
+typedef struct tjnn_group { const char *pattern; tjnn_rule rule; } tjnn_group;
+typedef struct tjnn_optim_opts {
+	size_t size;
+	const tjnn_group *groups;  /* a parameter belongs to the first one that it matches; the list ends in one without pattern, and is copied */
+	double clip_norm;          /* gradients are scaled so that the norm over all of them is at most this; 0: no limit */
+	double clip_value;         /* each element of a gradient is kept within +- this; 0: no limit */
+	int64_t accumulate;        /* parameters move at every n-th step, by the mean of n gradients; 0: 1 */
+	double ema;                /* a moving average of the parameters: ema * average + (1 - ema) * parameter; 0: none */
+	const tj_scaler *scaler;   /* of f16 gradients; a step whose gradients are not finite is left out. It must live as long */
+} tjnn_optim_opts;
+typedef struct tjnn_optim tjnn_optim;
+/* Makes the cells of its state for the parameters that are not frozen. opts may be NULL. One optimiser a model. NULL on error. */
+TJ_API tjnn_optim *tjnn_optim_open_at(const char *site, tjnn_model *m, tjnn_rule rule, const tjnn_optim_opts *opts);
+TJ_API void tjnn_optim_close_at(const char *site, tjnn_optim *o); /* NULL is fine */
+/* In the body of a compiled function: the gradient of loss (one element) by all parameters, clipped, accumulated; then they move. All of it
+ * is in the plan of the function, and the rates are read when it runs. */
+TJ_API tj_status tjnn_optim_step_at(const char *site, tjnn_optim *o, tj_tensor *loss);
+/* The same for gradients of your own, one for each of tjnn_params(). */
+TJ_API tj_status tjnn_optim_update_at(const char *site, tjnn_optim *o, tj_list grad);
+/* The rate of group i of .groups, or of the first rule (-1). Not in a body. */
+TJ_API tj_status tjnn_optim_set_rate_at(const char *site, tjnn_optim *o, int64_t group, double lr);
+TJ_API double tjnn_optim_rate(const tjnn_optim *o, int64_t group);
+TJ_API int64_t tjnn_optim_steps_at(const char *site, tjnn_optim *o); /* how often parameters moved. Waits for the device */
+TJ_API tj_vars tjnn_optim_vars(const tjnn_optim *o);              /* variables that hold its cells and those of the model, for .state */
+/* Puts the averages in place of the parameters, and back: evaluate and save in between. Steps in between are an error. */
+TJ_API tj_status tjnn_optim_swap_at(const char *site, tjnn_optim *o);
+#define tjnn_optim_open(m, rule, opts) tjnn_optim_open_at(TJ_SITE, m, rule, opts)
+#define tjnn_optim_close(o) tjnn_optim_close_at(TJ_SITE, o)
+#define tjnn_optim_step(o, loss) tjnn_optim_step_at(TJ_SITE, o, loss)
+#define tjnn_optim_update(o, grad) tjnn_optim_update_at(TJ_SITE, o, grad)
+#define tjnn_optim_set_rate(o, group, lr) tjnn_optim_set_rate_at(TJ_SITE, o, group, lr)
+#define tjnn_optim_steps(o) tjnn_optim_steps_at(TJ_SITE, o)
+#define tjnn_optim_swap(o) tjnn_optim_swap_at(TJ_SITE, o)
+
+/* ---- schedules -------------------------------------------------------------------------------------- */
+
+/* A rate as a function of the step, from 0 on, and of the rate of the rule: PyTorch's schedulers in closed form. Plain values: nothing is
+ * owned, any thread may ask. .warmup steps come before, in which the rate goes linearly from .warmup_from times to 1 times the first rate. */
+typedef enum tjnn_schedule_kind {
+	TJNN_KEEP, TJNN_FACTOR, TJNN_STEPS, TJNN_MILESTONES, TJNN_EXPONENTIAL, TJNN_COSINE, TJNN_RESTARTS, TJNN_LINEAR, TJNN_POLYNOMIAL,
+	TJNN_ONE_CYCLE
+} tjnn_schedule_kind;
+enum { TJNN_MOST_MILESTONES = 16 };
+typedef struct tjnn_schedule {
+	tjnn_schedule_kind kind;
+	int64_t warmup;
+	double warmup_from;
+	int64_t steps;                            /* the length, or a period */
+	double a, b, c;                           /* as the functions below say */
+	int64_t milestone[TJNN_MOST_MILESTONES];
+	int milestones;
+} tjnn_schedule;
+TJ_API tjnn_schedule tjnn_keep(void);                                                /* lr */
+TJ_API tjnn_schedule tjnn_factor(double factor, int64_t steps);                      /* ConstantLR: lr * factor, then lr */
+TJ_API tjnn_schedule tjnn_steps(int64_t every, double gamma);                        /* StepLR: times gamma at every .. steps */
+TJ_API tjnn_schedule tjnn_milestones(const int64_t *at, int n, double gamma);        /* MultiStepLR; n at most TJNN_MOST_MILESTONES */
+TJ_API tjnn_schedule tjnn_exponential(double gamma);                                 /* ExponentialLR */
+TJ_API tjnn_schedule tjnn_cosine(int64_t steps, double min);                         /* CosineAnnealingLR */
+TJ_API tjnn_schedule tjnn_restarts(int64_t first, int64_t times, double min);        /* CosineAnnealingWarmRestarts: first, first * times .. */
+TJ_API tjnn_schedule tjnn_linear_from(double from, double to, int64_t steps);        /* LinearLR: factors of lr */
+TJ_API tjnn_schedule tjnn_polynomial(int64_t steps, double power);                   /* PolynomialLR */
+/* OneCycleLR with max = lr: from lr / 25 to lr in 30 % of the steps, then to lr / 250000, along cosines. .a, .b, .c: 25, 1e4, 0.3 */
+TJ_API tjnn_schedule tjnn_one_cycle(int64_t steps);
+TJ_API double tjnn_schedule_at(const tjnn_schedule *s, double lr, int64_t step);
+/* Sets the rates of all groups to those of this step. Not in a body. */
+TJ_API tj_status tjnn_schedule_set_at(const char *site, const tjnn_schedule *s, tjnn_optim *o, int64_t step);
+#define tjnn_schedule_set(s, o, step) tjnn_schedule_set_at(TJ_SITE, s, o, step)
+
+/* ReduceLROnPlateau: the rates are multiplied by factor when the metric has not become better for more than `patience` looks. */
+typedef struct tjnn_plateau {
+	double factor, threshold, min;      /* 0: 0.1, 1e-4, 0 */
+	int64_t patience, cooldown;         /* 0: 10, 0 */
+	bool larger_is_better, absolute;    /* absolute: better by threshold, not by the part threshold */
+	double best;                        /* state, 0 at first */
+	int64_t bad, cooling, looks;
+} tjnn_plateau;
+TJ_API tj_status tjnn_plateau_look_at(const char *site, tjnn_plateau *p, tjnn_optim *o, double metric); /* not in a body */
+#define tjnn_plateau_look(p, o, metric) tjnn_plateau_look_at(TJ_SITE, p, o, metric)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* nn: what the files of this folder share. */
+#ifndef TJ_KIT_NN_H
+#define TJ_KIT_NN_H
+
+#include "kit/kit.h"
+
+#include <tjnn.h>
+
+#include <stdlib.h>
+
+enum { NN_NAME = 256 }; /* bytes of a full name, with its end */
+
+/* ---- walk.c ---- */
+enum { NN_DEPTH = 64 }; /* modules within each other */
+typedef struct nn_slots { tjnn_slot *at; int64_t n, room; } nn_slots;
+/* The slots of a walk, with names of their own; nn_slots_free() frees them. An error leaves none. */
+tj_status nn_walk(const char *site, tjnn_layers *layers, void *self, tj_dtype dtype, nn_slots *out);
+void nn_walk_failed(tjnn_walk *w); /* after an error of a layer: nothing more is looked at */
+void nn_slots_free(nn_slots *s);
+int64_t nn_slots_find(const nn_slots *s, const char *name); /* -1: there is none */
+
+/* ---- init.c ---- */
+const char *nn_misfit(const tjnn_slot *s, tjnn_init init);                               /* NULL, or why it does not fit to the shape */
+tj_status nn_write_initial(const char *site, const tjnn_slot *s, tjnn_init init, uint64_t seed); /* into the cell; init fits */
+
+/* ---- model.c ---- */
+struct tjnn_model {
+	tj_ctx *ctx;
+	nn_slots slots;
+	bool *frozen;         /* by slot */
+	tj_tensor ***vars;    /* of all slots; then TJ_END_VAR */
+	tj_tensor **params;   /* of those that are no buffers, not shared and not frozen; then TJ_END */
+	int64_t *which;       /* the slot of each of these */
+	int64_t nparams;
+	uint64_t seed;
+	tjnn_optim *optim;    /* NULL: none is open */
+};
+int64_t nn_elements(const tjnn_slot *s);
+
+/* ---- rules.c ---- */
+enum { NN_STATES = 3 }; /* tensors of state that a parameter has at most */
+/* The names of a rule's state for a parameter of this rank, PyTorch's; as many as there are. */
+int nn_rule_states(const tjnn_rule *r, int rank, const char *name[NN_STATES]);
+const char *nn_rule_misfit(const tjnn_rule *r); /* NULL, or what is wrong with it */
+/* What all parameters of a rule share in a step; f64 without axes. */
+typedef struct nn_scalars {
+	const tjnn_rule *rule;
+	tj_tensor *lr, *t;           /* the rate; the number of this step, from 1 */
+	tj_tensor *product;          /* NADAM: of all mu so far, this one included */
+	tj_tensor *a, *b, *c;        /* what rules.c makes of these */
+} nn_scalars;
+void nn_rule_scalars(const char *site, nn_scalars *s); /* a, b, c from the others, product from that of the step before */
+/* The parameter after the step; state[] becomes the state after it. */
+tj_tensor *nn_rule_move(const char *site, const nn_scalars *s, tj_tensor *p, tj_tensor *g, tj_tensor **state);
+
+/* ---- optim.c ---- */
+/* Cells of the optimiser, as slots: "optim.exp_avg.conv.weight". */
+const nn_slots *nn_optim_slots(const tjnn_optim *o);
+bool nn_optim_swapped(const tjnn_optim *o);
+tj_status nn_optim_schedule(const char *site, tjnn_optim *o, const tjnn_schedule *s, int64_t step); /* each rate from that of its rule */
+tj_status nn_optim_reduce(const char *site, tjnn_optim *o, double factor, double min);              /* each rate from what it is */
+
+#endif

@@ -280,6 +280,26 @@ TJ_API tj_status tjnn_optim_swap_at(const char *site, tjnn_optim *o);
 #define tjnn_optim_steps(o) tjnn_optim_steps_at(TJ_SITE, o)
 #define tjnn_optim_swap(o) tjnn_optim_swap_at(TJ_SITE, o)
 
+/* L-BFGS with a line search for the strong Wolfe conditions: few parameters, a loss without noise. The loop is in C, over f64 copies of the
+ * parameters; loss is a body with nin arguments and one result, which is compiled with its gradient. A step makes up to .iterations of them
+ * and returns the loss at the end, where the parameters are then; NaN on error. The zeros of opts mean PyTorch's defaults. */
+typedef struct tjnn_lbfgs_opts {
+	size_t size;
+	double lr;               /* 1: of the first trial of a search */
+	int64_t iterations;      /* 20 */
+	int64_t history;         /* 100 */
+	double tolerance_grad;   /* 1e-7: of the largest element; then it is a minimum */
+	double tolerance_change; /* 1e-9: of the loss and of parameters */
+} tjnn_lbfgs_opts;
+typedef struct tjnn_lbfgs tjnn_lbfgs;
+TJ_API tjnn_lbfgs *tjnn_lbfgs_open_at(const char *site, tjnn_model *m, tj_body *loss, void *self, int nin, const tjnn_lbfgs_opts *opts);
+TJ_API void tjnn_lbfgs_close_at(const char *site, tjnn_lbfgs *o);
+TJ_API double tjnn_lbfgs_step_at(const char *site, tjnn_lbfgs *o, tj_list in); /* not in a body */
+TJ_API int64_t tjnn_lbfgs_evaluations(const tjnn_lbfgs *o);                     /* of loss and gradient, so far */
+#define tjnn_lbfgs_open(m, loss, self, nin, opts) tjnn_lbfgs_open_at(TJ_SITE, m, loss, self, nin, opts)
+#define tjnn_lbfgs_close(o) tjnn_lbfgs_close_at(TJ_SITE, o)
+#define tjnn_lbfgs_step(o, in) tjnn_lbfgs_step_at(TJ_SITE, o, in)
+
 /* ---- schedules -------------------------------------------------------------------------------------- */
 
 /* A rate as a function of the step, from 0 on, and of the rate of the rule: PyTorch's schedulers in closed form. Plain values: nothing is

@@ -190,6 +190,41 @@ static void test_plateau(void **state)
 	tj_close(c);
 }
 
+/* Rosenbrock's valley, in 6 dimensions; the minimum is at 1. */
+static void valley(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	problem *p = self;
+	(void)in;
+	tj_tensor *x = tj_slice(tj_flatten(p->p.w, 0, -1), 0, 0, 5, 1), *y = tj_slice(tj_flatten(p->p.w, 0, -1), 0, 1, 6, 1);
+	tj_tensor *sum = tj_add(tj_mul(tj_f(100), tj_square(tj_sub(y, tj_square(x)))), tj_square(tj_sub(tj_f(1), x)));
+	out[0] = tj_add(tj_sum(sum, TJ_ALL, false), tj_sum(tj_square(p->p.b), TJ_ALL, false));
+}
+
+static void test_lbfgs(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	tjnn_model *m;
+	problem *p = open_problem(c, TJ_F64, &m);
+	double w[12];
+	tj_assign(p->p.w, tj_full(TJ_F64, TJ_SHAPE(3, 4), tj_f(-0.7)));
+	tjnn_lbfgs *o = tjnn_lbfgs_open(m, valley, p, 0, TJ_OPTS(tjnn_lbfgs_opts, .iterations = 100, .history = 10));
+	assert_non_null(o);
+	assert_true(tjnn_lbfgs_step(o, TJ_NONE) < 1e-9); /* PyTorch's: 1.1e-11, 61 evaluations */
+	assert_true(tjnn_lbfgs_evaluations(o) < 80);
+	const double loss = tjnn_lbfgs_step(o, TJ_NONE);
+	if (!(loss < 1e-12)) fail_msg("loss %g after %d", loss, (int)tjnn_lbfgs_evaluations(o));
+	tj_read(p->p.w, w, sizeof w);
+	for (int i = 0; i < 6; i++) assert_true(fabs(w[i] - 1) < 1e-6);
+	for (int i = 6; i < 12; i++) assert_true(w[i] == -0.7);
+	assert_true(isnan(tjnn_lbfgs_step(o, TJ_LIST(p->p.w))));
+	kit_error(c, TJ_ERR_ARG, "1 arguments, 0 are needed");
+	tjnn_lbfgs_close(o);
+	tjnn_close(m);
+	free(p);
+	tj_close(c);
+}
+
 /* The averages take the place of the parameters and go back; the first one is the parameter itself. */
 static void test_averages(void **state)
 {
@@ -252,7 +287,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rules), cmocka_unit_test(test_options), cmocka_unit_test(test_schedules), cmocka_unit_test(test_plateau),
-		cmocka_unit_test(test_averages), cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_averages), cmocka_unit_test(test_lbfgs), cmocka_unit_test(test_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

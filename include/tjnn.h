@@ -66,12 +66,16 @@ typedef enum tjnn_init_kind {
 	TJNN_EYE,             /* gain on the diagonal of a matrix, 0 beside it */
 	TJNN_DIRAC            /* [O,I,...]: a convolution that hands its channels on: 1 at the centre of [i,i], 0 elsewhere */
 } tjnn_init_kind;
-typedef struct tjnn_init { tjnn_init_kind kind; double a, b; } tjnn_init;
-static inline tjnn_init tjnn_constant(double value) { tjnn_init i = { TJNN_CONSTANT, value, 0 }; return i; }
-static inline tjnn_init tjnn_uniform(double from, double to) { tjnn_init i = { TJNN_UNIFORM, from, to }; return i; }
-static inline tjnn_init tjnn_normal(double mean, double deviation) { tjnn_init i = { TJNN_NORMAL, mean, deviation }; return i; }
-static inline tjnn_init tjnn_trunc_normal(double mean, double deviation) { tjnn_init i = { TJNN_TRUNC_NORMAL, mean, deviation }; return i; }
-static inline tjnn_init tjnn_scaled(tjnn_init_kind kind, double gain) { tjnn_init i = { kind, gain, 0 }; return i; } /* the kinds with a gain */
+typedef struct tjnn_init {
+	tjnn_init_kind kind;
+	double a, b;
+	int64_t zeroed; /* a row of zeros all the same: its index + 1; 0: none */
+} tjnn_init;
+static inline tjnn_init tjnn_constant(double value) { tjnn_init i = { TJNN_CONSTANT, value, 0, 0 }; return i; }
+static inline tjnn_init tjnn_uniform(double from, double to) { tjnn_init i = { TJNN_UNIFORM, from, to, 0 }; return i; }
+static inline tjnn_init tjnn_normal(double mean, double deviation) { tjnn_init i = { TJNN_NORMAL, mean, deviation, 0 }; return i; }
+static inline tjnn_init tjnn_trunc_normal(double mean, double deviation) { tjnn_init i = { TJNN_TRUNC_NORMAL, mean, deviation, 0 }; return i; }
+static inline tjnn_init tjnn_scaled(tjnn_init_kind kind, double gain) { tjnn_init i = { kind, gain, 0, 0 }; return i; } /* the kinds with a gain */
 
 /* ---- walks and models ------------------------------------------------------------------------------- */
 
@@ -94,6 +98,7 @@ typedef void tjnn_layers(tjnn_walk *w, void *self); /* names the layers of a mod
  * a parameter: that of the model. */
 TJ_API void tjnn_param_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_dims shape, tjnn_init init);
 TJ_API void tjnn_buffer_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_dtype dtype, tj_dims shape, double value);
+TJ_API tj_dtype tjnn_walk_dtype(const tjnn_walk *w); /* of the parameters, for buffers that go with them */
 /* var is *of, which this walk has named before: one parameter with two names, as an embedding and the layer that reads it back. */
 TJ_API void tjnn_shared_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_tensor **of);
 /* Names between these begin with this one and a dot. */
@@ -207,6 +212,152 @@ TJ_API tj_tensor *tjnn_norm_apply_at(const char *site, const tjnn_norm *m, tj_te
 #define tjnn_rms_norm_layer(w, name, m, shape) tjnn_rms_norm_layer_at(TJ_SITE, w, name, m, shape)
 #define tjnn_norm_apply(m, x, training) tjnn_norm_apply_at(TJ_SITE, m, x, training)
 
+/* Attention of several heads: [N,L,width] -> the same. As nn.MultiheadAttention with batch_first, and its names; with fewer heads of keys and
+ * values (kv_heads) in_proj has fewer rows, q's first. rotary: positions turn pairs of q and k (tjnn_rotary()). */
+typedef struct tjnn_attention_layer_opts {
+	size_t size;
+	int64_t kv_heads;   /* divides heads; 0: as many */
+	double rotary;      /* the base, as 10000; 0: none */
+	bool no_bias;
+} tjnn_attention_layer_opts;
+typedef struct tjnn_attention {
+	tj_tensor *in_proj_weight;  /* [(heads + 2 kv_heads) * width / heads,width]; begins as Xavier's uniform */
+	tj_tensor *in_proj_bias;    /* zeros; NULL: none */
+	tjnn_linear out_proj;       /* [width,width]; its bias begins with zeros */
+	int64_t width, heads, kv_heads;
+	double rotary;
+} tjnn_attention;
+/* Keys and values of the places so far, for decoding one place after the other. The cells are the caller's: tjnn_kv_cache_close(). */
+typedef struct tjnn_kv_cache {
+	tj_tensor *k, *v;    /* [N,kv_heads,places,width / heads] */
+	tj_tensor *length;   /* i64 []: places that are filled */
+} tjnn_kv_cache;
+typedef struct tjnn_attend {
+	size_t size;
+	tj_tensor *mask;      /* as in tj_attention_opts, for scores [N,heads,L,S] */
+	tj_tensor *padding;   /* bool [N,S], true: this key is padding */
+	bool causal;
+	double dropout;       /* of the weights; a training alone sets it */
+	tjnn_kv_cache *cache; /* x is what follows: it sees the places in the cache and, causally, itself; then it is in the cache, too. A place too
+	                       * many is an error of the run. Neither .mask nor .padding then */
+} tjnn_attend;
+TJ_API void tjnn_attention_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_attention *m, int64_t width, int64_t heads,
+                                    const tjnn_attention_layer_opts *opts);
+TJ_API tj_tensor *tjnn_attention_apply_at(const char *site, const tjnn_attention *m, tj_tensor *q, tj_tensor *k, tj_tensor *v,
+                                          const tjnn_attend *opts); /* k, v [N,S,width]; for self-attention q, three times */
+/* x [...,L,E], E even: elements i and i + E / 2 of place p are turned by p * base^(-2 i / E); the first place is `first`, an integer without
+ * axes. Su and others, "RoFormer", 2021, in the order of LLaMA. */
+TJ_API tj_tensor *tjnn_rotary_at(const char *site, tj_tensor *x, tj_tensor *first, double base);
+TJ_API tj_status tjnn_kv_cache_open_at(const char *site, tj_ctx *c, tjnn_kv_cache *k, const tjnn_attention *m, int64_t batch, int64_t places);
+TJ_API tj_status tjnn_kv_cache_clear_at(const char *site, tjnn_kv_cache *k); /* length 0; not in a body */
+TJ_API void tjnn_kv_cache_close_at(const char *site, tjnn_kv_cache *k);
+#define tjnn_attention_layer(w, name, m, width, heads, opts) tjnn_attention_layer_at(TJ_SITE, w, name, m, width, heads, opts)
+#define tjnn_attention_apply(m, q, k, v, opts) tjnn_attention_apply_at(TJ_SITE, m, q, k, v, opts)
+#define tjnn_rotary(x, first, base) tjnn_rotary_at(TJ_SITE, x, first, base)
+#define tjnn_kv_cache_open(c, k, m, batch, places) tjnn_kv_cache_open_at(TJ_SITE, c, k, m, batch, places)
+#define tjnn_kv_cache_clear(k) tjnn_kv_cache_clear_at(TJ_SITE, k)
+#define tjnn_kv_cache_close(k) tjnn_kv_cache_close_at(TJ_SITE, k)
+
+/* Blocks of transformers: attention and two linear layers, each with a norm and a residual. As nn.TransformerEncoderLayer and
+ * nn.TransformerDecoderLayer with batch_first, and their names. An encoder block with .causal and .norm_first is one of a GPT. */
+typedef struct tjnn_block_opts {
+	size_t size;
+	int64_t width, heads, hidden; /* hidden: of the linear layers; 0: 4 * width */
+	double dropout;
+	bool gelu;                    /* else relu */
+	bool norm_first;
+	bool no_bias;
+	double eps;                   /* of the norms; 0: 1e-5 */
+	int64_t kv_heads;
+	double rotary;                /* both as in tjnn_attention_layer_opts */
+} tjnn_block_opts;
+typedef struct tjnn_encoder_block {
+	tjnn_attention self_attn;
+	tjnn_linear linear1, linear2;
+	tjnn_norm norm1, norm2;
+	tjnn_block_opts opts;
+} tjnn_encoder_block;
+typedef struct tjnn_decoder_block {
+	tjnn_attention self_attn, multihead_attn;
+	tjnn_linear linear1, linear2;
+	tjnn_norm norm1, norm2, norm3;
+	tjnn_block_opts opts;
+} tjnn_decoder_block;
+TJ_API void tjnn_encoder_block_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_encoder_block *m, const tjnn_block_opts *opts);
+TJ_API void tjnn_decoder_block_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_decoder_block *m, const tjnn_block_opts *opts);
+/* x [N,L,width]; attend may be NULL; its dropout is that of the block. */
+TJ_API tj_tensor *tjnn_encoder_block_apply_at(const char *site, const tjnn_encoder_block *m, tj_tensor *x, const tjnn_attend *attend,
+                                              bool training);
+/* memory [N,S,width]: what the encoder made. attend: for x itself; of_memory: for the memory. */
+TJ_API tj_tensor *tjnn_decoder_block_apply_at(const char *site, const tjnn_decoder_block *m, tj_tensor *x, tj_tensor *memory,
+                                              const tjnn_attend *attend, const tjnn_attend *of_memory, bool training);
+#define tjnn_encoder_block_layer(w, name, m, opts) tjnn_encoder_block_layer_at(TJ_SITE, w, name, m, opts)
+#define tjnn_decoder_block_layer(w, name, m, opts) tjnn_decoder_block_layer_at(TJ_SITE, w, name, m, opts)
+#define tjnn_encoder_block_apply(m, x, attend, training) tjnn_encoder_block_apply_at(TJ_SITE, m, x, attend, training)
+#define tjnn_decoder_block_apply(m, x, memory, attend, of_memory, training) \
+	tjnn_decoder_block_apply_at(TJ_SITE, m, x, memory, attend, of_memory, training)
+
+/* Recurrent networks, by tj_scan(): nn.RNN, nn.GRU, nn.LSTM, and their names (weight_ih_l0, ..., bias_hh_l1_reverse). All begin within
+ * +-1 / sqrt(hidden). x [N,T,in] -> [N,T,hidden], or twice as wide with .both. */
+typedef enum tjnn_cell_kind { TJNN_RNN_TANH, TJNN_RNN_RELU, TJNN_GRU, TJNN_LSTM } tjnn_cell_kind;
+enum { TJNN_MOST_CELLS = 16 };
+typedef struct tjnn_recurrent_opts {
+	size_t size;
+	int64_t layers;     /* 0: 1. layers, times two with .both, are at most TJNN_MOST_CELLS */
+	bool both;          /* also from the end to the begin */
+	bool time_first;    /* x is [T,N,in], and so is the result */
+	bool no_bias;
+	double dropout;     /* of the results of all layers but the last */
+} tjnn_recurrent_opts;
+typedef struct tjnn_recurrent {
+	tj_cell cell[TJNN_MOST_CELLS]; /* by layer; with .both the one that goes backward follows */
+	tjnn_cell_kind kind;
+	int64_t in, hidden;
+	tjnn_recurrent_opts opts;
+} tjnn_recurrent;
+typedef struct tjnn_carry { tj_tensor *h, *c; } tjnn_carry; /* [layers,N,hidden], layers times two with .both; c: of LSTM alone */
+TJ_API void tjnn_recurrent_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_recurrent *m, tjnn_cell_kind kind, int64_t in,
+                                    int64_t hidden, const tjnn_recurrent_opts *opts);
+/* *carry: the state before the first step, NULL in it for zeros; then the state after the last one. carry may be NULL. */
+TJ_API tj_tensor *tjnn_recurrent_apply_at(const char *site, const tjnn_recurrent *m, tj_tensor *x, tjnn_carry *carry, bool training);
+#define tjnn_recurrent_layer(w, name, m, kind, in, hidden, opts) tjnn_recurrent_layer_at(TJ_SITE, w, name, m, kind, in, hidden, opts)
+#define tjnn_recurrent_apply(m, x, carry, training) tjnn_recurrent_apply_at(TJ_SITE, m, x, carry, training)
+
+/* A chain of layers as a table; the names are those of nn.Sequential, "0.weight".
+ *
+ *   static const tjnn_spec net[] = {
+ *       { .kind = TJNN_CONV2D, .in = 1, .out = 16, .kernel = 3, .padding = 1 }, { .kind = TJNN_BATCH, .out = 16 },
+ *       { .kind = TJNN_RELU }, { .kind = TJNN_MAX_POOL2D, .kernel = 2 }, { .kind = TJNN_FLATTEN },
+ *       { .kind = TJNN_LINEAR, .in = 16 * 4 * 4, .out = 10 }, { .kind = TJNN_END_SPEC }
+ *   };
+ */
+typedef enum tjnn_spec_kind {
+	TJNN_END_SPEC, TJNN_LINEAR, TJNN_EMBEDDING /* in: rows */, TJNN_CONV1D, TJNN_CONV2D, TJNN_CONV_TRANSPOSE2D,
+	TJNN_BATCH /* norm of out channels */, TJNN_GROUP /* of out channels, in groups */, TJNN_LAYER /* over the last axis of out */,
+	TJNN_RMS /* likewise */, TJNN_DROPOUT /* with probability p */, TJNN_RELU, TJNN_GELU, TJNN_SILU, TJNN_TANH, TJNN_SIGMOID,
+	TJNN_FLATTEN /* all but the first axis */, TJNN_MAX_POOL2D, TJNN_AVG_POOL2D, TJNN_MEAN2D /* over the two last axes */,
+	TJNN_CALL /* x = call(x, self, training) */,
+	TJNN_RESIDUAL /* x + the next n layers of x; their names are "4.0", "4.1", ... */
+} tjnn_spec_kind;
+typedef struct tjnn_spec {
+	tjnn_spec_kind kind;
+	int64_t in, out, kernel, stride, padding, groups;
+	bool no_bias;
+	double p;
+	int n;
+	tj_tensor *(*call)(tj_tensor *x, void *self, bool training);
+	void *self;
+} tjnn_spec;
+enum { TJNN_MOST_STEPS = 64 };
+typedef struct tjnn_sequential {
+	const tjnn_spec *spec; /* the caller's, up to TJNN_END_SPEC */
+	union { tjnn_linear linear; tjnn_embedding embedding; tjnn_conv conv; tjnn_norm norm; } step[TJNN_MOST_STEPS];
+} tjnn_sequential;
+TJ_API void tjnn_sequential_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_sequential *m, const tjnn_spec *spec);
+TJ_API tj_tensor *tjnn_sequential_apply_at(const char *site, const tjnn_sequential *m, tj_tensor *x, bool training);
+#define tjnn_sequential_layer(w, name, m, spec) tjnn_sequential_layer_at(TJ_SITE, w, name, m, spec)
+#define tjnn_sequential_apply(m, x, training) tjnn_sequential_apply_at(TJ_SITE, m, x, training)
+
 /* ---- optimisers ------------------------------------------------------------------------------------- */
 
 /* How a parameter moves. tjnn_adamw(lr) and its like fill one with PyTorch's defaults (2.9; Lion: Optax's); then fields may be changed:
@@ -305,8 +456,8 @@ TJ_API int64_t tjnn_lbfgs_evaluations(const tjnn_lbfgs *o);                     
 /* A rate as a function of the step, from 0 on, and of the rate of the rule: PyTorch's schedulers in closed form. Plain values: nothing is
  * owned, any thread may ask. .warmup steps come before, in which the rate goes linearly from .warmup_from times to 1 times the first rate. */
 typedef enum tjnn_schedule_kind {
-	TJNN_KEEP, TJNN_FACTOR, TJNN_STEPS, TJNN_MILESTONES, TJNN_EXPONENTIAL, TJNN_COSINE, TJNN_RESTARTS, TJNN_LINEAR, TJNN_POLYNOMIAL,
-	TJNN_ONE_CYCLE
+	TJNN_RATE_KEEP, TJNN_RATE_FACTOR, TJNN_RATE_STEPS, TJNN_RATE_MILESTONES, TJNN_RATE_EXPONENTIAL, TJNN_RATE_COSINE, TJNN_RATE_RESTARTS,
+	TJNN_RATE_LINEAR, TJNN_RATE_POLYNOMIAL, TJNN_RATE_ONE_CYCLE
 } tjnn_schedule_kind;
 enum { TJNN_MOST_MILESTONES = 16 };
 typedef struct tjnn_schedule {

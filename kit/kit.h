@@ -14,17 +14,22 @@
 #undef TJ_SITE
 #define TJ_SITE site
 
-/* A copy of the options that the caller gave, whose struct may be older and so shorter than ours; zeros without any. The function returns
- * `bad` if the struct never had this size. */
-#define KIT_OPTIONS(type, o, opts, bad)                                                                                    \
+/* true, after an error: no options struct of this name ever had this size. */
+static inline bool kit_bad_size(const char *site, const char *type, size_t size)
+{
+	if (size % 8 == 0 && size != 8) return false;
+	tj_fail_at(site, TJ_ERR_ARG, type, "set .size to sizeof, as TJ_OPTS() does, or to 0", "no such struct has %zu bytes", size);
+	return true;
+}
+
+/* A copy of the options that the caller gave, whose struct may be older and so shorter than ours; zeros without any. */
+#define KIT_COPIED(type, o, opts)                                                                                          \
 	type o = { 0 };                                                                                                    \
-	if (opts) {                                                                                                        \
-		if ((opts)->size % 8 || (opts)->size == 8) {                                                               \
-			tj_fail_at(site, TJ_ERR_ARG, #type, "set .size to sizeof(" #type "), as TJ_OPTS() does, or to 0",  \
-			           "no struct of this name has %zu bytes", (opts)->size);                                  \
-			return bad;                                                                                        \
-		}                                                                                                          \
-		memcpy(&o, opts, (opts)->size && (opts)->size < sizeof o ? (opts)->size : sizeof o);                       \
-	}
+	if (opts) memcpy(&o, opts, (opts)->size && (opts)->size < sizeof o ? (opts)->size : sizeof o);                     \
+	o.size = sizeof o
+/* The same; the function returns `bad` if the size is wrong. */
+#define KIT_OPTIONS(type, o, opts, bad)                                                                                    \
+	if ((opts) && kit_bad_size(site, #type, (opts)->size)) return bad;                                                 \
+	KIT_COPIED(type, o, opts);
 
 #endif

@@ -47,6 +47,7 @@ const char *nn_misfit(const tjnn_slot *s, tjnn_init init)
 	if ((uses_fans(init.kind) || init.kind == TJNN_ORTHOGONAL) && s->rank < 2) return "fan_in and fan_out need two axes";
 	if (init.kind == TJNN_EYE && s->rank != 2) return "a matrix is needed";
 	if (init.kind == TJNN_DIRAC && (s->rank < 3 || s->rank > 5)) return "the weight of a convolution is needed, 3 to 5 axes";
+	if (init.zeroed && (s->rank < 1 || init.zeroed < 0 || init.zeroed > s->dim[0])) return "there is no row to be zero";
 	return NULL;
 }
 
@@ -117,6 +118,8 @@ static bool fill(const tjnn_slot *s, tjnn_init init, uint64_t seed, double *out)
 	if (init.kind == TJNN_ORTHOGONAL) return fill_orthogonal(s, init.a, &r, out);
 	if (init.kind == TJNN_EYE || init.kind == TJNN_DIRAC) return fill_diagonal(s, init.kind == TJNN_DIRAC ? 1 : init.a, out), true;
 	for (int64_t i = 0; i < n; i++) out[i] = drawn(s, init, &r);
+	const int64_t each = init.zeroed ? n / s->dim[0] : 0;
+	for (int64_t i = 0; i < each; i++) out[(init.zeroed - 1) * each + i] = 0;
 	return true;
 }
 

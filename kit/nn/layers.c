@@ -5,19 +5,24 @@
 #include <math.h>
 
 /* ---- linear ---- */
-/* PyTorch draws the weight by Kaiming with gain 1 / sqrt(3): within +-1 / sqrt(fan_in); the bias has the same bounds. */
-static tjnn_init within(double fan_in)
+/* PyTorch draws the weight by Kaiming with gain 1 / sqrt(3), which is the same. */
+tjnn_init nn_within(double fan_in)
 {
 	const double bound = fan_in > 0 ? 1 / sqrt(fan_in) : 0;
 	return tjnn_uniform(-bound, bound);
 }
 
-void tjnn_linear_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_linear *m, int64_t in, int64_t out, bool bias)
+void nn_linear(const char *site, tjnn_walk *w, const char *name, tjnn_linear *m, int64_t in, int64_t out, bool bias, tjnn_init of_bias)
 {
 	tjnn_enter(w, "%s", name);
-	tjnn_param(w, "weight", &m->weight, TJ_SHAPE(out, in), within((double)in));
-	if (bias) tjnn_param(w, "bias", &m->bias, TJ_SHAPE(out), within((double)in));
+	tjnn_param(w, "weight", &m->weight, TJ_SHAPE(out, in), nn_within((double)in));
+	if (bias) tjnn_param(w, "bias", &m->bias, TJ_SHAPE(out), of_bias);
 	tjnn_leave(w);
+}
+
+void tjnn_linear_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_linear *m, int64_t in, int64_t out, bool bias)
+{
+	nn_linear(site, w, name, m, in, out, bias, nn_within((double)in));
 }
 
 tj_tensor *tjnn_linear_apply_at(const char *site, const tjnn_linear *m, tj_tensor *x) { return tj_linear(x, m->weight, m->bias); }
@@ -26,13 +31,14 @@ tj_tensor *tjnn_linear_apply_at(const char *site, const tjnn_linear *m, tj_tenso
 void tjnn_embedding_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_embedding *m, int64_t rows, int64_t width,
                              int64_t padding)
 {
+	tjnn_init init = tjnn_normal(0, 1);
+	if (padding >= 0) init.zeroed = padding + 1;
 	m->padding = padding;
 	tjnn_enter(w, "%s", name);
-	tjnn_param(w, "weight", &m->weight, TJ_SHAPE(rows, width), tjnn_normal(0, 1));
+	tjnn_param(w, "weight", &m->weight, TJ_SHAPE(rows, width), init);
 	tjnn_leave(w);
 }
 
-/* The row of padding is 0, whatever the weight says: so it has no gradient and PyTorch's value, which stays 0 there. */
 tj_tensor *tjnn_embedding_apply_at(const char *site, const tjnn_embedding *m, tj_tensor *index)
 {
 	tj_tensor *y = tj_embedding(m->weight, index);
@@ -45,9 +51,8 @@ static void conv_layer(const char *site, tjnn_walk *w, const char *name, tjnn_co
                        const tj_conv_opts *opts, bool transposed)
 {
 	int64_t shape[TJ_MAX_RANK + 1], field = 1;
-	m->opts = (tj_conv_opts){ 0 };
-	if (opts) memcpy(&m->opts, opts, opts->size && opts->size < sizeof m->opts ? opts->size : sizeof m->opts);
-	m->opts.size = sizeof m->opts;
+	NN_OPTIONS(tj_conv_opts, o, opts)
+	m->opts = o;
 	m->transposed = transposed;
 	const int64_t groups = m->opts.groups > 0 ? m->opts.groups : 1;
 	for (m->axes = 0; m->axes < 3 && kernel[m->axes] != TJ_END_DIM; m->axes++) field *= shape[2 + m->axes] = kernel[m->axes];
@@ -62,8 +67,8 @@ static void conv_layer(const char *site, tjnn_walk *w, const char *name, tjnn_co
 	shape[1] = (transposed ? channels[1] : channels[0]) / groups;
 	shape[2 + m->axes] = TJ_END_DIM;
 	const double fan_in = (double)shape[1] * (double)field;
-	tjnn_param(w, "weight", &m->weight, shape, within(fan_in));
-	if (bias) tjnn_param(w, "bias", &m->bias, TJ_SHAPE(channels[1]), within(fan_in));
+	tjnn_param(w, "weight", &m->weight, shape, nn_within(fan_in));
+	if (bias) tjnn_param(w, "bias", &m->bias, TJ_SHAPE(channels[1]), nn_within(fan_in));
 	tjnn_leave(w);
 }
 

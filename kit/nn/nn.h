@@ -20,6 +20,14 @@ void nn_walk_failed(tjnn_walk *w); /* after an error of a layer: nothing more is
 void nn_slots_free(nn_slots *s);
 int64_t nn_slots_find(const nn_slots *s, const char *name); /* -1: there is none */
 
+/* Options of a layer function: with a wrong size the walk fails. */
+#define NN_OPTIONS(type, o, opts)                                     \
+	if ((opts) && kit_bad_size(site, #type, (opts)->size)) {      \
+		nn_walk_failed(w);                                    \
+		return;                                               \
+	}                                                             \
+	KIT_COPIED(type, o, opts);
+
 /* ---- init.c ---- */
 const char *nn_misfit(const tjnn_slot *s, tjnn_init init);                               /* NULL, or why it does not fit to the shape */
 tj_status nn_write_initial(const char *site, const tjnn_slot *s, tjnn_init init, uint64_t seed); /* into the cell; init fits */
@@ -37,6 +45,10 @@ struct tjnn_model {
 	tjnn_optim *optim;    /* NULL: none is open */
 };
 int64_t nn_elements(const tjnn_slot *s);
+
+/* ---- layers.c ---- */
+void nn_linear(const char *site, tjnn_walk *w, const char *name, tjnn_linear *m, int64_t in, int64_t out, bool bias, tjnn_init of_bias);
+tjnn_init nn_within(double fan_in); /* +-1 / sqrt(fan_in): PyTorch's default for weights and biases */
 
 /* ---- rules.c ---- */
 enum { NN_STATES = 3 }; /* tensors of state that a parameter has at most */

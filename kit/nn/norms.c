@@ -26,8 +26,8 @@ void tjnn_batch_norm_layer_at(const char *site, tjnn_walk *w, const char *name, 
 	begin(m, TJNN_BATCH_NORM, TJ_SHAPE(channels), 0);
 	tjnn_enter(w, "%s", name);
 	parameters(site, w, m, m->shape, true, true);
-	tjnn_buffer(w, "running_mean", &m->running_mean, TJ_F32, m->shape, 0);
-	tjnn_buffer(w, "running_var", &m->running_var, TJ_F32, m->shape, 1);
+	tjnn_buffer(w, "running_mean", &m->running_mean, tjnn_walk_dtype(w), m->shape, 0);
+	tjnn_buffer(w, "running_var", &m->running_var, tjnn_walk_dtype(w), m->shape, 1);
 	tjnn_buffer(w, "num_batches_tracked", &m->num_batches_tracked, TJ_I64, TJ_0D, 0);
 	tjnn_leave(w);
 }
@@ -70,8 +70,7 @@ static double epsilon_of(tj_tensor *x) { return tj_dtype_of(x) == TJ_F64 ? DBL_E
 
 static tj_tensor *batch_norm(const char *site, const tjnn_norm *m, tj_tensor *x, bool training)
 {
-	if (training && m->num_batches_tracked)
-		tj_assign(m->num_batches_tracked, tj_add(m->num_batches_tracked, tj_i(1)));
+	if (training && m->num_batches_tracked) tj_assign(m->num_batches_tracked, tj_add(m->num_batches_tracked, tj_i(1)));
 	return tj_batch_norm(x, m->running_mean, m->running_var, m->weight, m->bias,
 	                     TJ_OPTS(tj_norm_opts, .training = training, .momentum = m->momentum, .eps = m->eps));
 }

@@ -6,24 +6,24 @@
 
 static const double pi = 3.141592653589793;
 
-tjnn_schedule tjnn_keep(void) { return (tjnn_schedule){ .kind = TJNN_KEEP }; }
-tjnn_schedule tjnn_factor(double factor, int64_t steps) { return (tjnn_schedule){ .kind = TJNN_FACTOR, .a = factor, .steps = steps }; }
-tjnn_schedule tjnn_steps(int64_t every, double gamma) { return (tjnn_schedule){ .kind = TJNN_STEPS, .a = gamma, .steps = every }; }
-tjnn_schedule tjnn_exponential(double gamma) { return (tjnn_schedule){ .kind = TJNN_EXPONENTIAL, .a = gamma }; }
-tjnn_schedule tjnn_cosine(int64_t steps, double min) { return (tjnn_schedule){ .kind = TJNN_COSINE, .steps = steps, .a = min }; }
+tjnn_schedule tjnn_keep(void) { return (tjnn_schedule){ .kind = TJNN_RATE_KEEP }; }
+tjnn_schedule tjnn_factor(double factor, int64_t steps) { return (tjnn_schedule){ .kind = TJNN_RATE_FACTOR, .a = factor, .steps = steps }; }
+tjnn_schedule tjnn_steps(int64_t every, double gamma) { return (tjnn_schedule){ .kind = TJNN_RATE_STEPS, .a = gamma, .steps = every }; }
+tjnn_schedule tjnn_exponential(double gamma) { return (tjnn_schedule){ .kind = TJNN_RATE_EXPONENTIAL, .a = gamma }; }
+tjnn_schedule tjnn_cosine(int64_t steps, double min) { return (tjnn_schedule){ .kind = TJNN_RATE_COSINE, .steps = steps, .a = min }; }
 tjnn_schedule tjnn_restarts(int64_t first, int64_t times, double min)
 {
-	return (tjnn_schedule){ .kind = TJNN_RESTARTS, .steps = first, .a = min, .b = (double)times };
+	return (tjnn_schedule){ .kind = TJNN_RATE_RESTARTS, .steps = first, .a = min, .b = (double)times };
 }
 tjnn_schedule tjnn_linear_from(double from, double to, int64_t steps)
 {
-	return (tjnn_schedule){ .kind = TJNN_LINEAR, .a = from, .b = to, .steps = steps };
+	return (tjnn_schedule){ .kind = TJNN_RATE_LINEAR, .a = from, .b = to, .steps = steps };
 }
-tjnn_schedule tjnn_polynomial(int64_t steps, double power) { return (tjnn_schedule){ .kind = TJNN_POLYNOMIAL, .a = power, .steps = steps }; }
-tjnn_schedule tjnn_one_cycle(int64_t steps) { return (tjnn_schedule){ .kind = TJNN_ONE_CYCLE, .a = 25, .b = 1e4, .c = 0.3, .steps = steps }; }
+tjnn_schedule tjnn_polynomial(int64_t steps, double power) { return (tjnn_schedule){ .kind = TJNN_RATE_POLYNOMIAL, .a = power, .steps = steps }; }
+tjnn_schedule tjnn_one_cycle(int64_t steps) { return (tjnn_schedule){ .kind = TJNN_RATE_ONE_CYCLE, .a = 25, .b = 1e4, .c = 0.3, .steps = steps }; }
 tjnn_schedule tjnn_milestones(const int64_t *at, int n, double gamma)
 {
-	tjnn_schedule s = { .kind = TJNN_MILESTONES, .a = gamma };
+	tjnn_schedule s = { .kind = TJNN_RATE_MILESTONES, .a = gamma };
 	for (; s.milestones < n && s.milestones < TJNN_MOST_MILESTONES; s.milestones++) s.milestone[s.milestones] = at[s.milestones];
 	return s;
 }
@@ -60,16 +60,16 @@ static double scheduled(const tjnn_schedule *s, double lr, int64_t step)
 	const int64_t length = s->steps > 0 ? s->steps : 1;
 	const double part = step < length ? (double)step / (double)length : 1;
 	switch (s->kind) {
-	case TJNN_KEEP: return lr;
-	case TJNN_FACTOR: return step < s->steps ? lr * s->a : lr;
-	case TJNN_STEPS: return lr * pow(s->a, (double)(step / length));
-	case TJNN_MILESTONES: return lr * pow(s->a, passed(s, step));
-	case TJNN_EXPONENTIAL: return lr * pow(s->a, (double)step);
-	case TJNN_COSINE: return cosine(lr, s->a, (double)step / (double)length);
-	case TJNN_RESTARTS: return cosine(lr, s->a, in_period(length, s->b < 1 ? 1 : s->b, step));
-	case TJNN_LINEAR: return lr * (s->a + (s->b - s->a) * part);
-	case TJNN_POLYNOMIAL: return lr * pow(1 - part, s->a);
-	case TJNN_ONE_CYCLE: return one_cycle(s, lr, step);
+	case TJNN_RATE_KEEP: return lr;
+	case TJNN_RATE_FACTOR: return step < s->steps ? lr * s->a : lr;
+	case TJNN_RATE_STEPS: return lr * pow(s->a, (double)(step / length));
+	case TJNN_RATE_MILESTONES: return lr * pow(s->a, passed(s, step));
+	case TJNN_RATE_EXPONENTIAL: return lr * pow(s->a, (double)step);
+	case TJNN_RATE_COSINE: return cosine(lr, s->a, (double)step / (double)length);
+	case TJNN_RATE_RESTARTS: return cosine(lr, s->a, in_period(length, s->b < 1 ? 1 : s->b, step));
+	case TJNN_RATE_LINEAR: return lr * (s->a + (s->b - s->a) * part);
+	case TJNN_RATE_POLYNOMIAL: return lr * pow(1 - part, s->a);
+	case TJNN_RATE_ONE_CYCLE: return one_cycle(s, lr, step);
 	}
 	return lr;
 }

@@ -28,6 +28,7 @@ void nn_slots_free(nn_slots *s)
 	*s = (nn_slots){ 0 };
 }
 
+tj_dtype tjnn_walk_dtype(const tjnn_walk *w) { return w->dtype; }
 void nn_walk_failed(tjnn_walk *w) { w->failed = true; }
 
 static void nomem(const char *site, tjnn_walk *w)
@@ -43,6 +44,17 @@ static bool bad_name(const char *site, tjnn_walk *w, const char *name)
 	w->failed = true;
 	if (!name || !*name) tj_fail(TJ_ERR_ARG, "tjnn_walk", "each layer has a name", "a name below \"%s\" is empty", w->prefix);
 	else tj_fail(TJ_ERR_LIMIT, "tjnn_walk", "shorten it", "the name %s%s has more than %d characters", w->prefix, name, NN_NAME - 2);
+	return true;
+}
+
+/* of a parameter or buffer, with its variable */
+static bool bad_leaf(const char *site, tjnn_walk *w, const char *name, tj_tensor **var)
+{
+	if (bad_name(site, w, name)) return true;
+	if (var && !strchr(name, '.')) return false;
+	w->failed = true;
+	if (!var) tj_fail(TJ_ERR_ARG, "tjnn_walk", "pass the address of a field of the module", "%s%s has no variable", w->prefix, name);
+	else tj_fail(TJ_ERR_ARG, "tjnn_walk", "tjnn_enter() puts a name and a dot in front", "the name %s has a dot", name);
 	return true;
 }
 
@@ -85,18 +97,10 @@ static void add(const char *site, tjnn_walk *w, const char *name, tjnn_slot s)
 	else nomem(site, w);
 }
 
-static bool bad_var(const char *site, tjnn_walk *w, const char *name, tj_tensor **var)
-{
-	if (var) return false;
-	w->failed = true;
-	tj_fail(TJ_ERR_ARG, "tjnn_walk", "pass the address of a field of the module", "%s%s has no variable", w->prefix, name);
-	return true;
-}
-
 void tjnn_param_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_dims shape, tjnn_init init)
 {
 	tjnn_slot s = { .var = var, .dtype = w->dtype, .init = init };
-	if (bad_name(site, w, name) || bad_var(site, w, name, var) || bad_shape(site, w, name, shape, &s)) return;
+	if (bad_leaf(site, w, name, var) || bad_shape(site, w, name, shape, &s)) return;
 	const char *why = nn_misfit(&s, init);
 	if (why) {
 		w->failed = true;
@@ -109,13 +113,13 @@ void tjnn_param_at(const char *site, tjnn_walk *w, const char *name, tj_tensor *
 void tjnn_buffer_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_dtype dtype, tj_dims shape, double value)
 {
 	tjnn_slot s = { .var = var, .buffer = true, .dtype = dtype, .init = tjnn_constant(value) };
-	if (bad_name(site, w, name) || bad_var(site, w, name, var) || bad_shape(site, w, name, shape, &s)) return;
+	if (bad_leaf(site, w, name, var) || bad_shape(site, w, name, shape, &s)) return;
 	add(site, w, name, s);
 }
 
 void tjnn_shared_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_tensor **of)
 {
-	if (bad_name(site, w, name) || bad_var(site, w, name, var)) return;
+	if (bad_leaf(site, w, name, var)) return;
 	for (int64_t i = 0; i < w->slots->n; i++) {
 		tjnn_slot s = w->slots->at[i];
 		if (s.var != of || s.same_as) continue;

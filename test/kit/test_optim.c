@@ -168,7 +168,7 @@ static void test_schedules(void **state)
 	rates("polynomial", tjnn_polynomial(50, 2), rate_polynomial);
 	rates("one_cycle", tjnn_one_cycle(60), rate_one_cycle);
 	rates("warm_cosine", warm, rate_warm_cosine);
-	assert_true(tjnn_schedule_at(&(tjnn_schedule){ .kind = TJNN_KEEP }, 0.1, 7) == 0.1);
+	assert_true(tjnn_schedule_at(&(tjnn_schedule){ .kind = TJNN_RATE_KEEP }, 0.1, 7) == 0.1);
 }
 
 static void test_plateau(void **state)

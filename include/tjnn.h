@@ -496,6 +496,84 @@ typedef struct tjnn_plateau {
 TJ_API tj_status tjnn_plateau_look_at(const char *site, tjnn_plateau *p, tjnn_optim *o, double metric); /* not in a body */
 #define tjnn_plateau_look(p, o, metric) tjnn_plateau_look_at(TJ_SITE, p, o, metric)
 
+/* ---- checkpoints ------------------------------------------------------------------------------------ */
+
+/* A number or a cell of the program's own that a checkpoint has: one of the three pointers is set. The list ends in one without name. */
+typedef struct tjnn_value { const char *name; int64_t *i; double *f; tj_tensor **cell; } tjnn_value;
+
+/* One safetensors file: the model's slots under their names, as PyTorch reads and writes them (load_state_dict(), strict=False if there is
+ * more); the optimiser's cells as "optim.KIND.NAME"; values as "state.NAME". Shared parameters are there once. The old file stays until the
+ * new one is on the disk. optim and values may be NULL. Not in a body. */
+TJ_API tj_status tjnn_save_at(const char *site, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values, const char *path);
+typedef struct tjnn_load_opts {
+	size_t size;
+	bool partial;      /* what is missing or does not fit stays as it is */
+	bool cast;         /* another float dtype is converted */
+	void (*report)(void *env, const char *name, const char *what); /* "missing", "unexpected", "is f32[3,4], the file has f32[4,4]" */
+	void *env;
+} tjnn_load_opts;
+/* Everything fits, and is then written; or nothing is, and the error lists what does not: missing, unexpected, of another shape or dtype.
+ * What the file has beside a model (optim.*, state.*) is not unexpected when optim or values are NULL. */
+TJ_API tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, const tjnn_value *values, const char *path,
+                              const tjnn_load_opts *opts);
+#define tjnn_save(m, o, values, path) tjnn_save_at(TJ_SITE, m, o, values, path)
+#define tjnn_load(m, o, values, path, opts) tjnn_load_at(TJ_SITE, m, o, values, path, opts)
+
+/* ---- runs ------------------------------------------------------------------------------------------- */
+
+/* What a training loop needs beside the step itself:
+ *
+ *   tjnn_run *r = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = 1000, .model = model, .optim = optim, .loader = loader, .folder = "run"));
+ *   while (tjnn_run_next(r, batch)) {          // goes on where the last checkpoint in the folder was made; a batch of the loader
+ *       tjnn_run_log(r, "loss", tj_item(tj_call1(f, TJ_LIST(batch[0], batch[1]))));
+ *       if (tjnn_run_every(r, 100)) tjnn_run_score(r, "accuracy", evaluate(...)); // keeps the best; stops when it is long ago
+ *   }
+ *   if (tjnn_run_close(r) != TJ_OK) tj_perror(c, stderr);
+ *
+ * A run that was killed at any moment and is started again has the bits of one that never was, if the steps depend on nothing but the model,
+ * the optimiser, the batches, .values and tjit's random numbers: before each step these begin anew, from .seed and the number of the step.
+ * Each step has a scope of its own, which the next tjnn_run_next() pops. */
+typedef struct tj_loader tj_loader; /* <tjdata.h> */
+typedef struct tjnn_run_opts {
+	size_t size;
+	int64_t steps;                 /* in all, those before a restart included */
+	tjnn_model *model;
+	tjnn_optim *optim;             /* NULL: the program moves the parameters */
+	tj_loader *loader;             /* of the batches; NULL: tjnn_run_next() gives none */
+	const tjnn_schedule *schedule; /* of the rates; NULL: they stay */
+	const tjnn_value *values;      /* of the program's own, for checkpoints */
+	uint64_t seed;
+	const char *folder;            /* for step-N.safetensors, best.safetensors, metrics.csv; made if it is not there. NULL: nothing is kept */
+	int64_t save_every;            /* steps between checkpoints; 0: a tenth of them, at least 1 */
+	int keep;                      /* the last checkpoints that are kept; 0: 3 */
+	bool restart;                  /* do not go on from a checkpoint */
+	bool tensorboard;              /* events.out.tfevents.* in the folder, too */
+	bool smaller_is_better;        /* of the score */
+	int64_t patience;              /* scores that may be no better than the best, before the run stops; 0: any number */
+	FILE *progress;                /* a line that is painted again on a terminal, else a line now and then. NULL: stderr */
+	bool quiet;                    /* no progress */
+} tjnn_run_opts;
+typedef struct tjnn_run tjnn_run;
+TJ_API tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opts);
+/* Begins a step. false: all steps are made, the score has not become better for .patience, Ctrl-C was pressed (a second time ends the
+ * process), tjnn_run_stop(), or there is an error. batch has room for the fields of an item; NULL: the loader is not asked. */
+TJ_API bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch);
+TJ_API int64_t tjnn_run_step(const tjnn_run *r);                      /* from 0 */
+TJ_API bool tjnn_run_every(const tjnn_run *r, int64_t n);             /* this step is the n-th, 2n-th, ..., or the last one */
+TJ_API void tjnn_run_log_at(const char *site, tjnn_run *r, const char *name, double value);   /* of this step: progress, CSV, TensorBoard */
+/* The same; the best one so far is kept in best.safetensors, with the model alone (its averages, if the optimiser has them). True: it is. */
+TJ_API bool tjnn_run_score_at(const char *site, tjnn_run *r, const char *name, double value);
+TJ_API double tjnn_run_best(const tjnn_run *r);                       /* NaN: there was no score */
+TJ_API void tjnn_run_stop(tjnn_run *r);                               /* after this step */
+TJ_API bool tjnn_run_interrupted(const tjnn_run *r);                  /* by Ctrl-C */
+/* Saves what was not saved, unless there was an error, and frees r. The first error of the run, or TJ_OK. */
+TJ_API tj_status tjnn_run_close_at(const char *site, tjnn_run *r);
+#define tjnn_run_open(c, opts) tjnn_run_open_at(TJ_SITE, c, opts)
+#define tjnn_run_next(r, batch) tjnn_run_next_at(TJ_SITE, r, batch)
+#define tjnn_run_log(r, name, value) tjnn_run_log_at(TJ_SITE, r, name, value)
+#define tjnn_run_score(r, name, value) tjnn_run_score_at(TJ_SITE, r, name, value)
+#define tjnn_run_close(r) tjnn_run_close_at(TJ_SITE, r)
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,6 +7,7 @@
 
 #include <tjnn.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { NN_NAME = 256 }; /* bytes of a full name, with its end */
@@ -70,7 +71,33 @@ tj_tensor *nn_rule_move(const char *site, const nn_scalars *s, tj_tensor *p, tj_
 /* Cells of the optimiser, as slots: "optim.exp_avg.conv.weight". */
 const nn_slots *nn_optim_slots(const tjnn_optim *o);
 bool nn_optim_swapped(const tjnn_optim *o);
+bool nn_optim_averages(const tjnn_optim *o); /* it keeps some */
+tj_status nn_optim_read_rates(const char *site, tjnn_optim *o); /* after its cell was written */
 tj_status nn_optim_schedule(const char *site, tjnn_optim *o, const tjnn_schedule *s, int64_t step); /* each rate from that of its rule */
 tj_status nn_optim_reduce(const char *site, tjnn_optim *o, double factor, double min);              /* each rate from what it is */
+
+/* ---- progress.c ---- */
+/* Steps on a terminal: one line, painted again ten times a second at most; elsewhere a line at every twentieth part. */
+typedef struct nn_progress {
+	FILE *to;              /* NULL: none */
+	bool terminal;
+	int64_t first, steps;  /* the step that this process began with; all of them */
+	double began, painted; /* seconds */
+	char metrics[120];     /* "loss 1.2345  accuracy 0.981": the last value of each */
+} nn_progress;
+double nn_seconds(void); /* of a clock that never goes back */
+void nn_progress_open(nn_progress *p, FILE *to, int64_t first, int64_t steps);
+void nn_progress_metric(nn_progress *p, const char *name, double value);
+void nn_progress_step(nn_progress *p, int64_t done, double rate); /* `done` steps are made; rate NaN: none */
+void nn_progress_end(nn_progress *p, int64_t done, const char *why); /* why: "" or what ended the run */
+
+/* ---- metrics.c ---- */
+/* metrics.csv, a line for each value, and TensorBoard's event files. */
+typedef struct nn_metrics { FILE *csv, *events; double began; } nn_metrics;
+/* What was written of steps from `first` on is dropped: they are made again. */
+tj_status nn_metrics_open(const char *site, nn_metrics *m, const char *folder, int64_t first, bool tensorboard);
+void nn_metrics_value(nn_metrics *m, int64_t step, const char *name, double value);
+void nn_metrics_flush(nn_metrics *m);
+void nn_metrics_close(nn_metrics *m);
 
 #endif

@@ -32,6 +32,8 @@ struct tjnn_optim {
 const nn_slots *nn_optim_slots(const tjnn_optim *o) { return &o->slots; }
 bool nn_optim_swapped(const tjnn_optim *o) { return o->swapped; }
 
+bool nn_optim_averages(const tjnn_optim *o) { return o->o.ema > 0; }
+
 /* ---- opening ---- */
 static int64_t rule_of(const tjnn_optim *o, const char *name)
 {
@@ -300,6 +302,11 @@ static tj_status write_rates(const char *site, tjnn_optim *o, const double *rate
 	const tj_status st = tj_write(*o->rates, rate, bytes);
 	if (st == TJ_OK) memcpy(o->rate, rate, bytes);
 	return st;
+}
+
+tj_status nn_optim_read_rates(const char *site, tjnn_optim *o)
+{
+	return tj_read(*o->rates, o->rate, (size_t)(o->groups + 1) * sizeof *o->rate);
 }
 
 /* A copy of the rates, to be changed; NULL after an error. The caller frees it. */

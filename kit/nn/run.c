@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs: what a training loop needs beside its step. The state is a function of the number of the step: the rate, the random numbers and the
+ * place in the data are set from it, so a run that goes on from a checkpoint makes the same steps. */
+#include "kit/nn/nn.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <tjdata.h>
+#include <unistd.h>
+
+struct tjnn_run {
+	tj_ctx *ctx;
+	tjnn_run_opts o;
+	int64_t step, next;        /* the one that runs, and the one to begin next */
+	int64_t epoch, batch;      /* of the loader, after the step that runs */
+	int64_t saved;             /* step of the last checkpoint; -1: none */
+	double best;
+	int64_t scores, bad;       /* scores so far; those since the best */
+	bool stopped, failed;
+	tj_status error;           /* that the context had, if it failed */
+	const char *why;           /* what stopped it */
+	tjnn_value *values;        /* of the run, then the program's */
+	nn_progress progress;
+	nn_metrics metrics;
+	tj_scope *scope;           /* of the running step; NULL: none */
+	struct sigaction before;
+};
+
+/* A signal belongs to the process, and so does this: the kit's only variable. Counts Ctrl-C; the second one ends the process. */
+static volatile sig_atomic_t interrupts;
+static void interrupted(int number)
+{
+	if (interrupts++) {
+		signal(number, SIG_DFL);
+		raise(number);
+	}
+}
+
+/* ---- checkpoints in the folder ---- */
+static bool path_of(const tjnn_run *r, int64_t step, char *to, size_t room)
+{
+	return snprintf(to, room, "%s/step-%09lld.safetensors", r->o.folder, (long long)step) < (int)room;
+}
+
+static int64_t step_of(const char *name) /* -1: no checkpoint */
+{
+	long long step;
+	int end = 0;
+	return sscanf(name, "step-%9lld.safetensors%n", &step, &end) == 1 && end && !name[end] && step >= 0 ? step : -1;
+}
+
+/* The greatest step below `below` that the folder has a checkpoint of; -1: none. */
+static int64_t newest(const tjnn_run *r, int64_t below)
+{
+	int64_t most = -1;
+	DIR *d = opendir(r->o.folder);
+	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+		const int64_t step = step_of(e->d_name);
+		if (step > most && step < below) most = step;
+	}
+	if (d) closedir(d);
+	return most;
+}
+
+static void remove_old(const tjnn_run *r)
+{
+	char path[4096];
+	int64_t at = INT64_MAX;
+	for (int i = 0; i < r->o.keep && at >= 0; i++) at = newest(r, at);
+	while (at > 0 && (at = newest(r, at)) >= 0)
+		if (path_of(r, at, path, sizeof path)) unlink(path);
+}
+
+static tj_status save(const char *site, tjnn_run *r)
+{
+	char path[4096];
+	if (!r->o.folder || r->saved == r->next) return TJ_OK;
+	if (!path_of(r, r->next, path, sizeof path)) return tj_fail(TJ_ERR_IO, "tjnn_run", "", "the name of the folder is too long"), TJ_ERR_IO;
+	const tj_status st = tjnn_save(r->o.model, r->o.optim, r->values, path);
+	if (st != TJ_OK) return st;
+	nn_metrics_flush(&r->metrics);
+	r->saved = r->next;
+	remove_old(r);
+	return TJ_OK;
+}
+
+/* Goes on from the newest checkpoint that is whole. A damaged one is told, and an older one is taken; a sound one of another model is an
+ * error. */
+static tj_status restore(const char *site, tjnn_run *r)
+{
+	char path[4096];
+	for (int64_t step = newest(r, INT64_MAX); step >= 0; step = newest(r, step)) {
+		if (!path_of(r, step, path, sizeof path)) break;
+		const tj_status st = tjnn_load(r->o.model, r->o.optim, r->values, path, NULL);
+		if (st == TJ_OK) {
+			r->saved = r->next;
+			return r->o.loader ? tj_loader_seek(r->o.loader, r->epoch, r->batch) : TJ_OK;
+		}
+		if (tj_check(r->ctx) != TJ_ERR_PARSE) {
+			const tj_error *e = tj_last_error(r->ctx);
+			tj_fail(e->code, "tjnn_run_open", ".restart begins anew; another folder keeps both", "%s", e->message);
+			return st;
+		}
+		if (!r->o.quiet) fprintf(r->o.progress, "%s is damaged: %s\n", path, tj_last_error(r->ctx)->message);
+	}
+	return TJ_OK;
+}
+
+/* ---- opening ---- */
+static bool make_values(tjnn_run *r)
+{
+	size_t n = 0;
+	while (r->o.values && r->o.values[n].name) n++;
+	const tjnn_value own[] = { { "run.step", &r->next, NULL, NULL },   { "run.epoch", &r->epoch, NULL, NULL },
+		                   { "run.batch", &r->batch, NULL, NULL }, { "run.scores", &r->scores, NULL, NULL },
+		                   { "run.bad", &r->bad, NULL, NULL },     { "run.best", NULL, &r->best, NULL } };
+	enum { OWN = sizeof own / sizeof *own };
+	r->values = calloc(n + OWN + 1, sizeof *r->values);
+	if (!r->values) return false;
+	memcpy(r->values, own, sizeof own);
+	if (n) memcpy(r->values + OWN, r->o.values, n * sizeof *r->values);
+	return true;
+}
+
+static tj_status open_folder(const char *site, tjnn_run *r)
+{
+	if (!r->o.folder) return TJ_OK;
+	if (mkdir(r->o.folder, 0777) && errno != EEXIST) {
+		tj_fail(TJ_ERR_IO, "tjnn_run_open", "", "%s: %s", r->o.folder, strerror(errno));
+		return TJ_ERR_IO;
+	}
+	tj_status st = r->o.restart ? TJ_OK : restore(site, r);
+	if (st == TJ_OK) st = nn_metrics_open(site, &r->metrics, r->o.folder, r->next, r->o.tensorboard);
+	return st;
+}
+
+tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opts)
+{
+	KIT_OPTIONS(tjnn_run_opts, o, opts, NULL)
+	if (!c || !o.model || o.steps < 0 || o.save_every < 0 || o.keep < 0 || o.patience < 0) {
+		tj_fail(TJ_ERR_ARG, "tjnn_run_open", "", "%s", !c ? "no context" : !o.model ? "no model" : "numbers are 0 or more");
+		return NULL;
+	}
+	if (!o.save_every) o.save_every = o.steps >= 10 ? o.steps / 10 : 1;
+	if (!o.keep) o.keep = 3;
+	if (!o.progress) o.progress = stderr;
+	tjnn_run *r = calloc(1, sizeof *r);
+	if (r) *r = (tjnn_run){ .ctx = c, .o = o, .step = -1, .saved = -1, .best = NAN, .why = "" };
+	if (r && o.loader) tj_loader_tell(o.loader, &r->epoch, &r->batch);
+	tj_ctx *was = tj_ctx_use(c);
+	bool ok = r && make_values(r);
+	if (!ok) tj_fail(TJ_ERR_NOMEM, "tjnn_run_open", "", "out of memory");
+	ok = ok && open_folder(site, r) == TJ_OK;
+	tj_ctx_use(was ? was : c);
+	if (!ok) {
+		if (r) free(r->values);
+		free(r);
+		return NULL;
+	}
+	interrupts = 0;
+	const struct sigaction on = { .sa_handler = interrupted };
+	sigaction(SIGINT, &on, &r->before);
+	nn_progress_open(&r->progress, o.quiet ? NULL : o.progress, r->next, o.steps);
+	return r;
+}
+
+/* ---- steps ---- */
+static uint64_t seed_of(const tjnn_run *r)
+{
+	uint64_t z = r->o.seed + UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)(r->step + 1);
+	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+	return z ^ (z >> 27);
+}
+
+static bool next_batch(const char *site, tjnn_run *r, tj_tensor **batch)
+{
+	if (!r->o.loader || !batch) return true;
+	bool more = tj_loader_next(r->o.loader, batch);
+	if (!more && tj_loader_batches(r->o.loader) > 0) more = tj_loader_next(r->o.loader, batch); /* the first one of the next epoch */
+	if (!more) r->why = "the loader has no more batches";
+	tj_loader_tell(r->o.loader, &r->epoch, &r->batch);
+	return more;
+}
+
+/* Ends the step that runs; r->next is the step behind it. */
+static bool end_step(const char *site, tjnn_run *r)
+{
+	if (!r->scope) return true;
+	tj_pop(r->scope);
+	r->scope = NULL;
+	r->next = r->step + 1;
+	nn_progress_step(&r->progress, r->next, r->o.optim ? tjnn_optim_rate(r->o.optim, -1) : NAN);
+	return r->next % r->o.save_every || save(site, r) == TJ_OK;
+}
+
+/* An error of the program's step ends the run, too. */
+static bool failed(tjnn_run *r)
+{
+	const tj_status st = tj_check(r->ctx);
+	if (st == TJ_OK) return r->failed;
+	if (!r->failed) r->error = st;
+	return r->failed = true;
+}
+
+bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
+{
+	if (failed(r)) return false;
+	if (!end_step(site, r)) return !failed(r);
+	if (interrupts) r->stopped = true, r->why = "interrupted";
+	if (r->stopped || r->next >= r->o.steps) return false;
+	r->step = r->next;
+	r->scope = tj_push(r->ctx);
+	tj_seed(r->ctx, seed_of(r));
+	if (r->o.schedule && r->o.optim) tjnn_schedule_set(r->o.schedule, r->o.optim, r->step);
+	if (next_batch(site, r, batch) && !failed(r)) return true;
+	tj_pop(r->scope);
+	r->scope = NULL;
+	return false;
+}
+
+int64_t tjnn_run_step(const tjnn_run *r) { return r->step; }
+bool tjnn_run_every(const tjnn_run *r, int64_t n) { return n > 0 && ((r->step + 1) % n == 0 || r->step + 1 == r->o.steps); }
+double tjnn_run_best(const tjnn_run *r) { return r->best; }
+bool tjnn_run_interrupted(const tjnn_run *r) { return interrupts && r->stopped; }
+
+void tjnn_run_stop(tjnn_run *r)
+{
+	r->stopped = true;
+	r->why = "asked to";
+}
+
+/* ---- metrics ---- */
+void tjnn_run_log_at(const char *site, tjnn_run *r, const char *name, double value)
+{
+	(void)site;
+	nn_metrics_value(&r->metrics, r->step, name, value);
+	nn_progress_metric(&r->progress, name, value);
+}
+
+static tj_status save_best(const char *site, tjnn_run *r)
+{
+	char path[4096];
+	if (!r->o.folder || snprintf(path, sizeof path, "%s/best.safetensors", r->o.folder) >= (int)sizeof path) return TJ_OK;
+	const bool swap = r->o.optim && nn_optim_averages(r->o.optim) && !nn_optim_swapped(r->o.optim);
+	if (swap) tjnn_optim_swap(r->o.optim);
+	const tj_status st = tjnn_save(r->o.model, NULL, NULL, path);
+	if (swap) tjnn_optim_swap(r->o.optim);
+	return st;
+}
+
+bool tjnn_run_score_at(const char *site, tjnn_run *r, const char *name, double value)
+{
+	tjnn_run_log(r, name, value);
+	const bool better = !isnan(value) && (!r->scores || isnan(r->best) || (r->o.smaller_is_better ? value < r->best : value > r->best));
+	r->scores++;
+	r->bad = better ? 0 : r->bad + 1;
+	if (better) {
+		r->best = value;
+		save_best(site, r);
+	} else if (r->o.patience && r->bad > r->o.patience) {
+		r->stopped = true;
+		r->why = "the score has not become better";
+	}
+	return better;
+}
+
+tj_status tjnn_run_close_at(const char *site, tjnn_run *r)
+{
+	if (!r) return tj_check(NULL);
+	if (!failed(r) && end_step(site, r)) save(site, r);
+	failed(r);
+	const tj_status st = r->error;
+	nn_progress_end(&r->progress, r->next, r->failed ? "there was an error" : r->why);
+	nn_metrics_close(&r->metrics);
+	sigaction(SIGINT, &r->before, NULL);
+	if (r->scope) tj_pop(r->scope);
+	free(r->values);
+	free(r);
+	return st;
+}

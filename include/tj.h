@@ -818,6 +818,41 @@ typedef struct tj_vmap_opts {
 TJ_API tj_status tj_vmap_at(const char *site, tj_tensor **out, int nout, tj_body *body, tj_list in, void *self, const tj_vmap_opts *opts);
 #define tj_vmap(out, nout, body, in, self, opts) tj_vmap_at(TJ_SITE, out, nout, body, in, self, opts)
 
+/* ---- functions of the program in a graph ------------------------------------------------------------ */
+
+/* A C function as an op: tj_host_call(dtype, shape, function, list) is a tensor of this dtype and shape, which the function fills when the
+ * plan runs. All host calls of a call run in the order of their lines, each exactly once, whatever else is merged, dropped or reordered,
+ * and whether the result is used or not: so a function may send, print or count. Between two of them other work may run. An error of the
+ * function fails the call; what it has done outside stays done.
+ *
+ *   static tj_status sum_of_all(void *env, int nin, const tj_host_value *in, const tj_host_value *out, char *why) { ... }
+ *   int64_t f = tj_host_function(c, "sum_of_all", sum_of_all, TJ_OPTS(tj_host_opts, .env = env));
+ *   tj_tensor *y = tj_host_call(TJ_F32, TJ_SHAPE(8), f, TJ_LIST(x));
+ *
+ * Not in callbacks (of tj_cond(), tj_scan(), tj_vmap(), tj_checkpoint(), ...), where it would run any number of times; not in exported
+ * functions. It has no gradient: give it one by tj_custom_grad(). On a GPU operands come to the host for it, and the result goes back. */
+typedef struct tj_host_value {
+	tj_dtype dtype;
+	int rank;
+	const int64_t *dim;
+	void *data;          /* row-major; in[]: not to be written */
+	size_t bytes;
+} tj_host_value;
+enum { TJ_HOST_WHY = 256 }; /* bytes of an error's message */
+/* Not TJ_OK: an error, whose message is `why`; empty: that of the status. It must not call tjit with the context that runs, nor leave by a
+ * longjmp(). Calls of several contexts may run at the same time. */
+typedef tj_status tj_host_fn(void *env, int nin, const tj_host_value *in, const tj_host_value *out, char *why);
+typedef struct tj_host_opts {
+	size_t size;
+	void *env;
+	void (*free)(void *env); /* called by the last tj_close(); NULL: nothing is to do */
+	bool early;              /* it starts something and returns: it runs as soon as its operands are there, before work of earlier lines */
+} tj_host_opts;
+/* The number of a function, for tj_host_call() with every context of the engine until the last tj_close(). 0 on error; then .free is not
+ * called. name: that of the op in errors. */
+TJ_API int64_t tj_host_function_at(const char *site, tj_ctx *c, const char *name, tj_host_fn *call, const tj_host_opts *opts);
+#define tj_host_function(c, name, call, opts) tj_host_function_at(TJ_SITE, c, name, call, opts)
+
 /* ---- loss scaling --------------------------------------------------------------------------------- */
 
 /* Small gradients become 0 in f16. So the loss is multiplied by `scale` before its gradients are computed, and the gradients are divided by
@@ -2064,6 +2099,12 @@ TJ_API tj_tensor *tj_uniform_at(const char *site, tj_dtype dtype, tj_dims shape)
 TJ_API tj_tensor *tj_normal(tj_dtype dtype, tj_dims shape);
 TJ_API tj_tensor *tj_normal_at(const char *site, tj_dtype dtype, tj_dims shape);
 #define tj_normal(dtype, shape) tj_normal_at(TJ_SITE, dtype, shape) /* tj_isfinite(tj_normal(TJ_F32, TJ_SHAPE(2))) = [true, true] */
+
+/* the result of a C function of the program, see tj_host_function() */
+TJ_API tj_tensor *tj_host_call(tj_dtype dtype, tj_dims shape, int64_t function, tj_list in);
+TJ_API tj_tensor *tj_host_call_at(const char *site, tj_dtype dtype, tj_dims shape, int64_t function, tj_list in);
+#define tj_host_call(dtype, shape, function, in) tj_host_call_at(TJ_SITE, dtype, shape, function, in)
+/* no example: the function is the program's */
 
 /* exp(a - max) / sum */
 TJ_API tj_tensor *tj_softmax(tj_tensor *x, int axis);

@@ -1520,6 +1520,11 @@ inline tensor normal(tj_dtype dtype, const ints &shape, caller at = caller())
 {
 	return detail::made(tj_normal_at(at.site(), dtype, shape.get()), at);
 }
+/// the result of a C function of the program, see tj_host_function()
+inline tensor host_call(tj_dtype dtype, const ints &shape, int64_t function, const tensor_list &in, caller at = caller())
+{
+	return detail::made(tj_host_call_at(at.site(), dtype, shape.get(), function, in.get()), at);
+}
 /// exp(a - max) / sum
 /// C: tj_softmax([0., 0., 0., 0.], 0) = [0.25, 0.25, 0.25, 0.25]
 inline tensor softmax(operand x, int axis) { return detail::made(tj_softmax_at(x.site(), x.get(), axis), x); }

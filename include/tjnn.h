@@ -31,8 +31,8 @@
  *   tjnn_optim *optim = tjnn_optim_open(model, tjnn_adamw(1e-3), NULL); // PyTorch's defaults
  *   tj_fn *f = tj_compile(c, step, &train, TJ_OPTS(tj_compile_opts, .name = "step", .nin = 2, .nout = 1));
  *
- * A module is a plain struct whose fields hold tensors; its layers function walks over them. Everything else is made from that walk: initial
- * values, counts, the summary, optimisers, checkpoints. Names are those of PyTorch's state_dict: "conv.weight".
+ * A module is a plain struct whose fields hold tensors; its layers function walks over them. Everything else is made from that walk:
+ * initial values, counts, the summary, optimisers, checkpoints. Names are those of PyTorch's state_dict: "conv.weight".
  *
  * Ownership.  The struct is the caller's; it must live as long as the tjnn_model, which owns the cells in its fields. tjnn_optim_close(),
  *   then tjnn_close(), then tj_close().
@@ -74,8 +74,16 @@ typedef struct tjnn_init {
 static inline tjnn_init tjnn_constant(double value) { tjnn_init i = { TJNN_CONSTANT, value, 0, 0 }; return i; }
 static inline tjnn_init tjnn_uniform(double from, double to) { tjnn_init i = { TJNN_UNIFORM, from, to, 0 }; return i; }
 static inline tjnn_init tjnn_normal(double mean, double deviation) { tjnn_init i = { TJNN_NORMAL, mean, deviation, 0 }; return i; }
-static inline tjnn_init tjnn_trunc_normal(double mean, double deviation) { tjnn_init i = { TJNN_TRUNC_NORMAL, mean, deviation, 0 }; return i; }
-static inline tjnn_init tjnn_scaled(tjnn_init_kind kind, double gain) { tjnn_init i = { kind, gain, 0, 0 }; return i; } /* the kinds with a gain */
+static inline tjnn_init tjnn_trunc_normal(double mean, double deviation)
+{
+	tjnn_init i = { TJNN_TRUNC_NORMAL, mean, deviation, 0 };
+	return i;
+}
+static inline tjnn_init tjnn_scaled(tjnn_init_kind kind, double gain) /* the kinds with a gain */
+{
+	tjnn_init i = { kind, gain, 0, 0 };
+	return i;
+}
 
 /* ---- walks and models ------------------------------------------------------------------------------- */
 
@@ -130,10 +138,10 @@ TJ_API void tjnn_close_at(const char *site, tjnn_model *m); /* releases the cell
 TJ_API int64_t tjnn_count(const tjnn_model *m);                           /* of slots */
 TJ_API const tjnn_slot *tjnn_at(const tjnn_model *m, int64_t i);          /* NULL: out of range */
 TJ_API const tjnn_slot *tjnn_find(const tjnn_model *m, const char *name); /* NULL: there is none */
-TJ_API int64_t tjnn_numel(const tjnn_model *m, bool trainable);           /* elements of parameters, shared ones once; of those not frozen */
+TJ_API int64_t tjnn_numel(const tjnn_model *m, bool trainable); /* elements of parameters, shared ones once; of those not frozen */
 TJ_API tj_vars tjnn_vars(const tjnn_model *m);                            /* all fields, for .state or .freeze of tj_compile_opts */
-TJ_API tj_list tjnn_params(const tjnn_model *m);                          /* the parameters that are not frozen, for tj_grad(); until the next
-                                                                           * tjnn_freeze() */
+TJ_API tj_list tjnn_params(const tjnn_model *m); /* the parameters that are not frozen, for tj_grad(); until the next
+                                                  * tjnn_freeze() */
 /* Parameters whose names match get no gradient and no update, or get them again. pattern: of fnmatch(3): "encoder.*". How many match; -1 on
  * error: none does, or an optimiser is open. */
 TJ_API int64_t tjnn_freeze_at(const char *site, tjnn_model *m, const char *pattern, bool frozen);
@@ -188,8 +196,8 @@ TJ_API tj_tensor *tjnn_conv_apply_at(const char *site, const tjnn_conv *m, tj_te
 
 /* Norms; one struct, one apply. weight begins with 1, bias with 0. batch: of [N,C,...] over all but C, with running statistics; training
  * says which are used, and moves them. instance: each example by itself, without parameters unless affine. group: of [N,C,...] by groups of
- * channels. layer, rms: over the last axes, of this shape. eps and momentum: what the struct has before the first walk, if it is not 0; else
- * 1e-5 (rms: the dtype's epsilon) and 0.1. */
+ * channels. layer, rms: over the last axes, of this shape. eps and momentum: what the struct has before the first walk, if it is not 0;
+ * else 1e-5 (rms: the dtype's epsilon) and 0.1. */
 typedef enum tjnn_norm_kind { TJNN_BATCH_NORM, TJNN_INSTANCE_NORM, TJNN_GROUP_NORM, TJNN_LAYER_NORM, TJNN_RMS_NORM } tjnn_norm_kind;
 typedef struct tjnn_norm {
 	tj_tensor *weight, *bias;
@@ -212,8 +220,8 @@ TJ_API tj_tensor *tjnn_norm_apply_at(const char *site, const tjnn_norm *m, tj_te
 #define tjnn_rms_norm_layer(w, name, m, shape) tjnn_rms_norm_layer_at(TJ_SITE, w, name, m, shape)
 #define tjnn_norm_apply(m, x, training) tjnn_norm_apply_at(TJ_SITE, m, x, training)
 
-/* Attention of several heads: [N,L,width] -> the same. As nn.MultiheadAttention with batch_first, and its names; with fewer heads of keys and
- * values (kv_heads) in_proj has fewer rows, q's first. rotary: positions turn pairs of q and k (tjnn_rotary()). */
+/* Attention of several heads: [N,L,width] -> the same. As nn.MultiheadAttention with batch_first, and its names; with fewer heads of keys
+ * and values (kv_heads) in_proj has fewer rows, q's first. rotary: positions turn pairs of q and k (tjnn_rotary()). */
 typedef struct tjnn_attention_layer_opts {
 	size_t size;
 	int64_t kv_heads;   /* divides heads; 0: as many */
@@ -238,17 +246,18 @@ typedef struct tjnn_attend {
 	tj_tensor *padding;   /* bool [N,S], true: this key is padding */
 	bool causal;
 	double dropout;       /* of the weights; a training alone sets it */
-	tjnn_kv_cache *cache; /* x is what follows: it sees the places in the cache and, causally, itself; then it is in the cache, too. A place too
-	                       * many is an error of the run. Neither .mask nor .padding then */
+	tjnn_kv_cache *cache; /* x is what follows: it sees the places in the cache and, causally, itself; then it is in the cache, too. A
+	                       * place too many is an error of the run. Neither .mask nor .padding then */
 } tjnn_attend;
 TJ_API void tjnn_attention_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_attention *m, int64_t width, int64_t heads,
                                     const tjnn_attention_layer_opts *opts);
 TJ_API tj_tensor *tjnn_attention_apply_at(const char *site, const tjnn_attention *m, tj_tensor *q, tj_tensor *k, tj_tensor *v,
                                           const tjnn_attend *opts); /* k, v [N,S,width]; for self-attention q, three times */
-/* x [...,L,E], E even: elements i and i + E / 2 of place p are turned by p * base^(-2 i / E); the first place is `first`, an integer without
- * axes. Su and others, "RoFormer", 2021, in the order of LLaMA. */
+/* x [...,L,E], E even: elements i and i + E / 2 of place p are turned by p * base^(-2 i / E); the first place is `first`, an integer
+ * without axes. Su and others, "RoFormer", 2021, in the order of LLaMA. */
 TJ_API tj_tensor *tjnn_rotary_at(const char *site, tj_tensor *x, tj_tensor *first, double base);
-TJ_API tj_status tjnn_kv_cache_open_at(const char *site, tj_ctx *c, tjnn_kv_cache *k, const tjnn_attention *m, int64_t batch, int64_t places);
+TJ_API tj_status tjnn_kv_cache_open_at(const char *site, tj_ctx *c, tjnn_kv_cache *k, const tjnn_attention *m, int64_t batch,
+                                       int64_t places);
 TJ_API tj_status tjnn_kv_cache_clear_at(const char *site, tjnn_kv_cache *k); /* length 0; not in a body */
 TJ_API void tjnn_kv_cache_close_at(const char *site, tjnn_kv_cache *k);
 #define tjnn_attention_layer(w, name, m, width, heads, opts) tjnn_attention_layer_at(TJ_SITE, w, name, m, width, heads, opts)
@@ -283,8 +292,10 @@ typedef struct tjnn_decoder_block {
 	tjnn_norm norm1, norm2, norm3;
 	tjnn_block_opts opts;
 } tjnn_decoder_block;
-TJ_API void tjnn_encoder_block_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_encoder_block *m, const tjnn_block_opts *opts);
-TJ_API void tjnn_decoder_block_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_decoder_block *m, const tjnn_block_opts *opts);
+TJ_API void tjnn_encoder_block_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_encoder_block *m,
+                                        const tjnn_block_opts *opts);
+TJ_API void tjnn_decoder_block_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_decoder_block *m,
+                                        const tjnn_block_opts *opts);
 /* x [N,L,width]; attend may be NULL; its dropout is that of the block. */
 TJ_API tj_tensor *tjnn_encoder_block_apply_at(const char *site, const tjnn_encoder_block *m, tj_tensor *x, const tjnn_attend *attend,
                                               bool training);
@@ -369,7 +380,7 @@ typedef enum tjnn_method {
 typedef struct tjnn_rule {
 	tjnn_method method;
 	double lr;                     /* the rate at first; tjnn_optim_set_rate() and schedules change it while the program runs */
-	double weight_decay;           /* ADAMW, LION, MUON: decoupled, the parameter shrinks by lr * weight_decay; else it is added to the gradient */
+	double weight_decay;           /* ADAMW, LION, MUON: the parameter shrinks by lr * weight_decay; else it is added to the gradient */
 	double momentum, dampening;    /* SGD, RMSPROP, MUON; dampening: SGD */
 	double beta1, beta2;           /* ADAM, ADAMW, ADAMAX, NADAM, LION; of MUON for parameters that are no matrices */
 	double alpha;                  /* RMSPROP: smoothing; ADADELTA: rho */
@@ -454,7 +465,7 @@ TJ_API int64_t tjnn_lbfgs_evaluations(const tjnn_lbfgs *o);                     
 /* ---- schedules -------------------------------------------------------------------------------------- */
 
 /* A rate as a function of the step, from 0 on, and of the rate of the rule: PyTorch's schedulers in closed form. Plain values: nothing is
- * owned, any thread may ask. .warmup steps come before, in which the rate goes linearly from .warmup_from times to 1 times the first rate. */
+ * owned, any thread may ask. .warmup steps come before, in which the rate goes linearly from .warmup_from to 1 times the first rate. */
 typedef enum tjnn_schedule_kind {
 	TJNN_RATE_KEEP, TJNN_RATE_FACTOR, TJNN_RATE_STEPS, TJNN_RATE_MILESTONES, TJNN_RATE_EXPONENTIAL, TJNN_RATE_COSINE, TJNN_RATE_RESTARTS,
 	TJNN_RATE_LINEAR, TJNN_RATE_POLYNOMIAL, TJNN_RATE_ONE_CYCLE
@@ -475,7 +486,7 @@ TJ_API tjnn_schedule tjnn_steps(int64_t every, double gamma);                   
 TJ_API tjnn_schedule tjnn_milestones(const int64_t *at, int n, double gamma);        /* MultiStepLR; n at most TJNN_MOST_MILESTONES */
 TJ_API tjnn_schedule tjnn_exponential(double gamma);                                 /* ExponentialLR */
 TJ_API tjnn_schedule tjnn_cosine(int64_t steps, double min);                         /* CosineAnnealingLR */
-TJ_API tjnn_schedule tjnn_restarts(int64_t first, int64_t times, double min);        /* CosineAnnealingWarmRestarts: first, first * times .. */
+TJ_API tjnn_schedule tjnn_restarts(int64_t first, int64_t times, double min); /* CosineAnnealingWarmRestarts: first, first * times .. */
 TJ_API tjnn_schedule tjnn_linear_from(double from, double to, int64_t steps);        /* LinearLR: factors of lr */
 TJ_API tjnn_schedule tjnn_polynomial(int64_t steps, double power);                   /* PolynomialLR */
 /* OneCycleLR with max = lr: from lr / 25 to lr in 30 % of the steps, then to lr / 250000, along cosines. .a, .b, .c: 25, 1e4, 0.3 */
@@ -523,16 +534,17 @@ TJ_API tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, co
 
 /* What a training loop needs beside the step itself:
  *
- *   tjnn_run *r = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = 1000, .model = model, .optim = optim, .loader = loader, .folder = "run"));
+ *   tjnn_run *r = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = 1000, .model = model, .optim = optim, .loader = loader,
+ *                                          .folder = "run"));
  *   while (tjnn_run_next(r, batch)) {          // goes on where the last checkpoint in the folder was made; a batch of the loader
  *       tjnn_run_log(r, "loss", tj_item(tj_call1(f, TJ_LIST(batch[0], batch[1]))));
  *       if (tjnn_run_every(r, 100)) tjnn_run_score(r, "accuracy", evaluate(...)); // keeps the best; stops when it is long ago
  *   }
  *   if (tjnn_run_close(r) != TJ_OK) tj_perror(c, stderr);
  *
- * A run that was killed at any moment and is started again has the bits of one that never was, if the steps depend on nothing but the model,
- * the optimiser, the batches, .values and tjit's random numbers: before each step these begin anew, from .seed and the number of the step.
- * Each step has a scope of its own, which the next tjnn_run_next() pops. */
+ * A run that was killed at any moment and is started again has the bits of one that never was, if the steps depend on nothing but the
+ * model, the optimiser, the batches, .values and tjit's random numbers: before each step these begin anew, from .seed and the number of the
+ * step. Each step has a scope of its own, which the next tjnn_run_next() pops. */
 typedef struct tj_loader tj_loader; /* <tjdata.h> */
 typedef struct tjnn_run_opts {
 	size_t size;
@@ -561,7 +573,7 @@ TJ_API bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch);
 TJ_API int64_t tjnn_run_step(const tjnn_run *r);                      /* from 0 */
 TJ_API bool tjnn_run_every(const tjnn_run *r, int64_t n);             /* this step is the n-th, 2n-th, ..., or the last one */
 TJ_API void tjnn_run_log_at(const char *site, tjnn_run *r, const char *name, double value);   /* of this step: progress, CSV, TensorBoard */
-/* The same; the best one so far is kept in best.safetensors, with the model alone (its averages, if the optimiser has them). True: it is. */
+/* The same; the best one so far is kept in best.safetensors: the model alone (its averages, if the optimiser has them). True: it is. */
 TJ_API bool tjnn_run_score_at(const char *site, tjnn_run *r, const char *name, double value);
 TJ_API double tjnn_run_best(const tjnn_run *r);                       /* NaN: there was no score */
 TJ_API void tjnn_run_stop(tjnn_run *r);                               /* after this step */

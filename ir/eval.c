@@ -8,6 +8,7 @@
 #include "ir/ir.h"
 #include "ir/tree.h"
 #include "runtime/chain.h"
+#include "runtime/host.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -641,6 +642,54 @@ static tj_status eval_create(job *j)
 	return TJ_OK;
 }
 
+/* ---- functions of the program ---- */
+/* The operand row-major, as the function gets it; *copy is to be freed. */
+static bool as_host_value(const ir_value *v, void **copy, tj_host_value *to)
+{
+	int64_t stride[TJ_MAX_RANK], n = 0;
+	const tj_dtype t = (tj_dtype)v->meta.dtype;
+	rt_numel(v->meta.rank, v->meta.dim, &n);
+	ir_contiguous(v->meta.rank, v->meta.dim, stride);
+	*to = (tj_host_value){ t, v->meta.rank, v->meta.dim, v->data, (size_t)n * tj_dtype_size(t) };
+	*copy = NULL;
+	bool plain = true;
+	for (int i = 0; i < v->meta.rank; i++) plain &= v->meta.dim[i] == 1 || v->stride[i] == stride[i];
+	if (plain) return true;
+	ir_value out = { .meta = v->meta, .data = *copy = rt_alloc(to->bytes + 1) };
+	memcpy(out.stride, stride, sizeof stride);
+	to->data = out.data;
+	return out.data && copy_out(v, &out) == TJ_OK;
+}
+
+static tj_status call_host(const job *j, const rt_host *h, tj_host_value *in, void **copy)
+{
+	tj_host_value out;
+	void *none;
+	char why[TJ_HOST_WHY] = "";
+	bool ok = as_host_value(j->out, &none, &out);
+	for (int k = 0; k < j->nsrc - 1; k++) ok = as_host_value(&j->src[k], &copy[k], &in[k]) && ok;
+	if (!ok) return nomem(j);
+	const tj_status st = h->call(h->env, j->nsrc - 1, in, &out, why);
+	if (st == TJ_OK || !j->err) return st;
+	why[TJ_HOST_WHY - 1] = 0;
+	return rt_fail(j->err, (unsigned)st < TJ_STATUS_COUNT ? st : TJ_ERR_STATE, h->name, "%s", *why ? why : tj_strerror(st));
+}
+
+/* The last operand says only which call comes before. */
+static tj_status eval_host(const job *j)
+{
+	rt_host h;
+	if (!rt_host_find(j->attr[1], &h))
+		return rt_fail(j->err, TJ_ERR_ARG, "host_call", "there is no function %lld of tj_host_function()", (long long)j->attr[1]);
+	tj_host_value *in = rt_alloc(sizeof *in * (size_t)j->nsrc);
+	void **copy = rt_calloc(sizeof *copy * (size_t)j->nsrc);
+	const tj_status st = in && copy ? call_host(j, &h, in, copy) : nomem(j);
+	for (int k = 0; copy && k < j->nsrc; k++) rt_free(copy[k]);
+	rt_free(copy);
+	rt_free(in);
+	return st;
+}
+
 /* ---- composites: the op alone in a graph, decomposed ---- */
 static tj_status build_alone(const job *j, ir_graph *g, ir_ref *src, const void **ext)
 {
@@ -732,6 +781,7 @@ static tj_status run(job *j)
 	case IR_searchsorted: return eval_search(j);
 	case IR_cumsum: case IR_cumprod: case IR_cummax: case IR_cummin: case IR_linear_recurrence: return eval_along(j);
 	case IR_full: case IR_arange: case IR_eye: case IR_uniform: case IR_normal: return eval_create(j);
+	case IR_host_call: return eval_host(j);
 	default: return eval_point(j);
 	}
 }

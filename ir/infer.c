@@ -291,6 +291,14 @@ static bool type_random(ask *q)
 	       refuse(q, "a float is needed", "pass TJ_F32, and cast the result");
 }
 
+/* Operands stay as they are; numbers become tensors. */
+static bool type_given(ask *q)
+{
+	if (!type_attr(q)) return false;
+	for (int k = 0; k < q->nsrc; k++) want_one(q, k, q->src[k].weak ? settled((tj_dtype)q->src[k].dtype) : (tj_dtype)q->src[k].dtype);
+	return true;
+}
+
 static bool type_full(ask *q)
 {
 	if (!type_attr(q)) return false;
@@ -1180,6 +1188,12 @@ static bool shape_shape_of(ask *q)
 	return sizes_ok(q, q->nattr - 1, q->attr + 1) && shape_from(q, q->nattr - 1, q->attr + 1);
 }
 
+static bool shape_given(ask *q)
+{
+	for (int k = 0; k < q->nattr; k++) put(q, q->attr[k]);
+	return sizes_ok(q, q->nattr - 2, q->attr + 2) && shape_from(q, q->nattr - 2, q->attr + 2);
+}
+
 /* The first and the last of n values fit the dtype, and so do all between them. */
 static bool values_fit(const ask *q, uint64_t n)
 {
@@ -1261,6 +1275,7 @@ static rule *const type_rules[] = {
 	[IR_TYPE_NUMBERS] = type_numbers, [IR_TYPE_RANDOM] = type_random, [IR_TYPE_SAME] = type_same, [IR_TYPE_SUM] = type_sum,
 	[IR_TYPE_ARG] = type_arg, [IR_TYPE_INDEX] = type_index, [IR_TYPE_LOSS] = type_loss, [IR_TYPE_SCATTER] = type_scatter,
 	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FIRST] = type_first, [IR_TYPE_FILLED] = type_filled, [IR_TYPE_FULL] = type_full,
+	[IR_TYPE_GIVEN] = type_given,
 	[IR_TYPE_WITH] = type_with, [IR_TYPE_CLOSE] = type_close, [IR_TYPE_DOUBLE] = type_double, [IR_TYPE_SEARCH] = type_search
 };
 static rule *const shape_rules[] = { [IR_SHAPE_BROADCAST] = shape_broadcast,
@@ -1292,6 +1307,7 @@ static rule *const shape_rules[] = { [IR_SHAPE_BROADCAST] = shape_broadcast,
 	                             [IR_SHAPE_SCATTER_ADD] = shape_scatter_add,
 	                             [IR_SHAPE_ONE_HOT] = shape_one_hot,
 	                             [IR_SHAPE_SHAPE_OF] = shape_shape_of,
+	                             [IR_SHAPE_GIVEN] = shape_given,
 	                             [IR_SHAPE_ARANGE] = shape_arange,
 	                             [IR_SHAPE_EYE] = shape_eye,
 	                             [IR_SHAPE_NORM] = shape_norm,

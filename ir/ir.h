@@ -40,7 +40,8 @@ enum { IR_FAST = 1, /* TJ_FAST: the result may differ from the evaluator's, see 
 enum { /* flags of ops.def */
 	IR_POINT = 1, IR_VIEW = 2, IR_MATH = 4, IR_REDUCE = 8, IR_COMPOSITE = 16, IR_LIB = 32, IR_RNG = 64, IR_FAULT = 128,
 	IR_ACCUM = 256, /* it accumulates over elements: narrow operands are widened, and the result is rounded once */
-	IR_LOW = 512, IR_HIGH = 1024, IR_WIDEST = 2048 /* the classes of autocast.c */
+	IR_LOW = 512, IR_HIGH = 1024, IR_WIDEST = 2048, /* the classes of autocast.c */
+	IR_EFFECT = 4096 /* it does more than compute: never dropped, repeated or put in another order */
 };
 
 /* NUMBERS  A node is weak when it is a num, or a POINT op of weak operands only. A weak node is f64, i64 or bool; any other

@@ -32,6 +32,7 @@ typedef enum ir_type_rule {
 	IR_TYPE_DOUBLE,
 	IR_TYPE_SEARCH,
 	IR_TYPE_FULL,
+	IR_TYPE_GIVEN,
 	IR_TYPE_LEAF
 } ir_type_rule;
 
@@ -65,6 +66,7 @@ typedef enum ir_shape_rule {
 	IR_SHAPE_SCATTER_ADD,
 	IR_SHAPE_ONE_HOT,
 	IR_SHAPE_SHAPE_OF,
+	IR_SHAPE_GIVEN,
 	IR_SHAPE_ARANGE,
 	IR_SHAPE_EYE,
 	IR_SHAPE_NORM,

@@ -6,6 +6,7 @@ void jit_start_segment(jit_act *a)
 {
 	a->cursor = &a->entry->root;
 	a->fresh = NULL;
+	a->effect = NULL;
 	a->seg = ++a->ctx->rt.serial;
 	a->seq = 0;
 	jit_cut_cells(&a->cell_at, 0);

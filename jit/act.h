@@ -113,6 +113,7 @@ typedef struct jit_act {
 	jit_node *cursor, *fresh; /* cursor: last event. fresh: first event that is not published; NULL while all matched */
 	uint64_t seg;
 	uint32_t seq;
+	tj_tensor *effect;       /* the last host call; of this segment if its seg is. NULL: none */
 	rt_vec(jit_bound) ext;
 	rt_vec(uint64_t) num;
 	rt_vec(rt_held *) cell;

@@ -3,6 +3,7 @@
  * down, with where each operand comes from. A body that must see a value, or does what a program cannot, is refused with its line. */
 #include "jit/builder.h"
 #include "jit/call.h"
+#include "jit/effect.h"
 #include "jit/event.h"
 #include "jit/handle.h"
 #include "jit/program.h"
@@ -131,6 +132,7 @@ static bool add_event(capture *c, const jit_node *n)
 	if (!is_supported(n))
 		return refuse(c, n->site, "use tj_where(), or take the loop into C", jit_event_name(n->op),
 		              "is nothing that can be exported yet");
+	if (jit_is_effect(n)) return refuse(c, n->site, "call it outside of the function", jit_event_name(n->op), "runs code of this program");
 	if (n->loose) return refuse(c, n->site, "compile it without .guard_filter", jit_event_name(n->op), "has a guard that was dropped");
 	s.src = rt_arena_alloc(mem, (n->nsrc + 1u) * sizeof *s.src);
 	s.attr = rt_arena_alloc(mem, (n->nattr + 1u) * sizeof *s.attr);

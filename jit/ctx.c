@@ -4,6 +4,7 @@
 #include "jit/handle.h"
 #include "jit/outside.h"
 #include "jit/program.h"
+#include "runtime/host.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -137,6 +138,7 @@ static void close_engine(jit_engine *e)
 	jit_programs_free(e->programs);
 	jit_eager_free(e->eager);
 	jit_constants_free(e);
+	rt_host_drop(e);
 	rt_held_free_all(&e->rt);
 	rt_layouts_free(&e->rt.layouts);
 	pthread_mutex_destroy(&e->rt.lock);

@@ -204,7 +204,6 @@ static inline tj_tensor *result_of(jit_act *a, const jit_node *n)
 
 tj_tensor *jit_result(jit_act *a, const jit_node *n) { return result_of(a, n); }
 
-static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 
 static jit_zero_div zero_div(const tj_ctx *c)
 {
@@ -220,10 +219,10 @@ static tj_tensor *divide_later(tj_ctx *c, const char *site, int op, tj_tensor *c
 	jit_node *n = jit_step(&c->act, site, IR_cast, 1, src + 1, 1, (int64_t[]){ TJ_I64 });
 	tj_tensor *by = n ? result_of(&c->act, n) : NULL;
 	if (!by) return n ? jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory") : &c->rt.poison;
-	return run_event(c, site, op, 2, (tj_tensor *[]){ src[0], by }, 0, NULL);
+	return jit_run_event(c, site, op, 2, (tj_tensor *[]){ src[0], by }, 0, NULL);
 }
 
-static tj_tensor *run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
+tj_tensor *jit_run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr)
 {
 	if (numbers_only(nsrc, src) && ir_ops[op].math) {
 		tj_tensor *r = jit_number_op(c, site, (ir_op)op, nsrc, src, zero_div(c));
@@ -259,7 +258,7 @@ static __attribute__((noinline)) tj_tensor *slow_event(const char *site, int op,
 	if (nsrc > INLINE_SRC && !(in = rt_alloc((size_t)nsrc * sizeof *in)))
 		return jit_error(c, site, TJ_ERR_NOMEM, ir_ops[op].name, NULL, "out of memory");
 	tj_tensor *r = &c->rt.poison;
-	if (jit_admit_all(c, site, ir_ops[op].name, nsrc, src, in) == JIT_OK) r = run_event(c, site, op, nsrc, in, nattr, attr);
+	if (jit_admit_all(c, site, ir_ops[op].name, nsrc, src, in) == JIT_OK) r = jit_run_event(c, site, op, nsrc, in, nattr, attr);
 	if (in != few) rt_free(in);
 	return r;
 }

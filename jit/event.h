@@ -6,6 +6,8 @@
 #include "jit/ctx.h"
 
 /* event.c, record.c, exit.c */
+/* The event of operands that were admitted; outside of compiled functions the op itself. */
+tj_tensor *jit_run_event(tj_ctx *c, const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 tj_tensor *jit_event(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr);
 /* An op with several results: returns the first. to: addresses for the n others; NULL: that result is not wanted. */
 tj_tensor *jit_events(const char *site, int op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, int n,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The entry points of the ops: one for each row of ir/ops.def, by its class. Attributes are passed on as the user gave them. */
 #include "jit/claim.h"
+#include "jit/effect.h"
 #include "jit/event.h"
 #include "jit/handle.h"
 
@@ -119,6 +120,7 @@ static inline __attribute__((always_inline)) tj_tensor *enter(const char *site, 
 	int nsrc = roles & 0xF, nattr = roles >> 4 & 0xF;
 	if (!nsrc) src = NULL;
 	if (!nattr) attr = NULL;
+	if (roles & ROLE_OPERANDS && roles & ROLE_SIZES) return jit_host_call(site, attr, dims, list);
 	if (roles & ROLE_OPERANDS) return with_list(site, op, list, (int)attr[0], o);
 	if (roles & ROLE_SIZES && !dims) return for_all(no_dims(site, op), o);
 	if (roles & (ROLE_AXES | ROLE_SIZES)) return with_dims(site, op, nsrc, src, nattr, attr, dims, o);

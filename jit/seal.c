@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sealing: at its boundary a recording is compiled and becomes a part of the trace. */
 #include "jit/compile.h"
+#include "jit/effect.h"
 #include "jit/note.h"
 
 /* ---- which values a plan must compute for later ---- */
@@ -24,7 +25,8 @@ static bool want_ref(keeping *k, jit_ref r)
 	return rt_push(&k->s->keep, i);
 }
 
-/* The operands of the boundary, assigned and retained values; at a boundary in mid-body also values that no event has read yet. */
+/* The operands of the boundary, assigned and retained values, host calls; at a boundary in mid-body also values that no event has read yet,
+ * and all of them if there are host calls: such a plan cannot run again for a value that it has not kept. */
 static bool want(jit_act *a, jit_node *boundary, keeping *keep)
 {
 	uint32_t n = boundary->seq + 1;
@@ -33,6 +35,7 @@ static bool want(jit_act *a, jit_node *boundary, keeping *keep)
 	uint8_t *again = rt_arena_alloc(&a->mem, boundary->ncell + 1); /* by cell: assigned again later in the segment */
 	uint32_t inside = 0; /* depth of callbacks, whose values are not visible outside */
 	if (!used || !kept || !again) return false;
+	const bool effects = jit_has_effect(boundary);
 	for (jit_node *x = boundary; x->parent; x = x->parent) {
 		inside += x->op == JIT_YIELD;
 		inside -= x->op == JIT_CALLBACK;
@@ -45,7 +48,8 @@ static bool want(jit_act *a, jit_node *boundary, keeping *keep)
 			uint32_t cell = JIT_IDX(x->src[1]);
 			if (!again[cell] && !want_ref(keep, x->src[0])) return false;
 			again[cell] = 1;
-		} else if (boundary->op != JIT_RETURN && (x->op < IR_OPS || x->op == IR_get) && x->layout && !inside && !used[x->seq] &&
+		} else if ((jit_is_effect(x) || (boundary->op != JIT_RETURN && (x->op < IR_OPS || x->op == IR_get) && x->layout && !inside &&
+		                                 (effects || !used[x->seq]))) &&
 		           !want_ref(keep, JIT_REF(JIT_EV, x->seq)))
 			return false;
 	}

@@ -2,6 +2,7 @@
 /* Segments: at a boundary all pending events run as one plan. Later segments use its values as externals. */
 #include "jit/call.h"
 #include "jit/compile.h"
+#include "jit/effect.h"
 #include "jit/event.h"
 #include "jit/note.h"
 #include "runtime/bytes.h"
@@ -161,6 +162,12 @@ bool jit_recover(jit_act *a, const tj_tensor *h)
 	jit_done *d = jit_find_done(a, h->seg);
 	rt_err err = { 0 };
 	if (!d) return false;
+	if (jit_has_effect(d->boundary)) {
+		jit_error(a->ctx, a->reader, TJ_ERR_STATE, "host_call", "read the value, or ask for the gradient, before the boundary",
+		          "a value of the events before the boundary at %s was not kept, and host calls among them cannot run again",
+		          d->boundary->site ? d->boundary->site : "?");
+		return false;
+	}
 	JIT_COUNT(a->fn, recomputed);
 	atomic_fetch_add(&d->boundary->segment->misses, 1);
 	tell_recomputed(a, d, h->seq);

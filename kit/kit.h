@@ -23,13 +23,13 @@ static inline bool kit_bad_size(const char *site, const char *type, size_t size)
 }
 
 /* A copy of the options that the caller gave, whose struct may be older and so shorter than ours; zeros without any. */
-#define KIT_COPIED(type, o, opts)                                                                                          \
-	type o = { 0 };                                                                                                    \
-	if (opts) memcpy(&o, opts, (opts)->size && (opts)->size < sizeof o ? (opts)->size : sizeof o);                     \
+#define KIT_COPIED(type, o, opts) \
+	type o = { 0 }; \
+	if (opts) memcpy(&o, opts, (opts)->size && (opts)->size < sizeof o ? (opts)->size : sizeof o); \
 	o.size = sizeof o
 /* The same; the function returns `bad` if the size is wrong. */
-#define KIT_OPTIONS(type, o, opts, bad)                                                                                    \
-	if ((opts) && kit_bad_size(site, #type, (opts)->size)) return bad;                                                 \
+#define KIT_OPTIONS(type, o, opts, bad) \
+	if ((opts) && kit_bad_size(site, #type, (opts)->size)) return bad; \
 	KIT_COPIED(type, o, opts);
 
 #endif

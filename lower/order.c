@@ -8,6 +8,7 @@
  * update of a parameter, with the product that is its gradient, at the end of a training step. Such kernels read much that is kept for them
  * alone, so they run as soon as they can if that saves an eighth of the memory; else they are left side by side, for bundles. */
 #include "lower/library.h"
+#include "runtime/host.h"
 
 enum { SAVED = 8 };
 
@@ -89,10 +90,19 @@ static void make(lo_low *L)
 }
 
 /* ---- ordering them ---- */
+/* A host call that only starts something runs as soon as it can, so that what follows goes on beside it. */
+static bool starts_something(const lo_low *L, ir_ref r)
+{
+	const ir_node *n = lo_node(L, r);
+	rt_host h;
+	return n->op == IR_host_call && rt_host_find(ir_attr(L->g, n)[1], &h) && h.early;
+}
+
 /* The step's place in the graph: of the first value that it stores, and computes for the first time. early: of the first one that it
  * computes. */
 static ir_ref key(const lo_low *L, const lo_step *s, bool early)
 {
+	if (s->kind == LO_STEP_CALL && starts_something(L, s->ref)) return 0;
 	if (s->kind != LO_STEP_KERNEL) return s->ref;
 	const lo_group *G = L->group.v[s->group];
 	ir_ref least = IR_NONE;

@@ -911,7 +911,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 		return number_operands(G, op, c), true;
 	case IR_AXIS_EPS: add_attr(c, any_axis(G, m.rank)); /* fall through */
 	case IR_WITH1: case IR_WITH2: case IR_WITH3: return number_operands(G, op, c), true;
-	case IR_LEAF: case IR_FLOW: case IR_GET: return false;
+	case IR_HOST: case IR_LEAF: case IR_FLOW: case IR_GET: return false;
 	}
 	return false;
 }

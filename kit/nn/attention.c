@@ -11,8 +11,8 @@ void tjnn_attention_layer_at(const char *site, tjnn_walk *w, const char *name, t
 	const int64_t kv = o.kv_heads ? o.kv_heads : heads;
 	if (heads < 1 || width % heads || kv < 1 || heads % kv || (o.rotary != 0 && width / heads % 2)) {
 		tj_fail(TJ_ERR_ARG, "tjnn_attention_layer",
-		        "heads divide the width, .kv_heads the heads; with .rotary the width of a head is even", "%s: width %lld, %lld heads, %lld of keys",
-		        name, (long long)width, (long long)heads, (long long)kv);
+		        "heads divide the width, .kv_heads the heads; with .rotary the width of a head is even",
+		        "%s: width %lld, %lld heads, %lld of keys", name, (long long)width, (long long)heads, (long long)kv);
 		nn_walk_failed(w);
 		return;
 	}
@@ -100,8 +100,9 @@ static void project(const char *site, const tjnn_attention *m, tj_tensor *const 
 	for (int i = 0; i < 3; i++) {
 		const int64_t to = from + heads[i] * each;
 		tj_tensor *bias = !all && m->in_proj_bias ? tj_slice(m->in_proj_bias, 0, from, to, 1) : NULL;
-		out[i] = apart(site, all ? tj_slice(all, -1, from, to, 1) : tj_linear(in[i], tj_slice(m->in_proj_weight, 0, from, to, 1), bias), heads[i],
-		               each);
+		out[i] = apart(site,
+		               all ? tj_slice(all, -1, from, to, 1) : tj_linear(in[i], tj_slice(m->in_proj_weight, 0, from, to, 1), bias),
+		               heads[i], each);
 		from = to;
 	}
 }
@@ -117,12 +118,15 @@ static tj_tensor *mask_of(const char *site, const tjnn_attend *o)
 static tj_tensor *bad_operand(const char *site, const tjnn_attention *m, tj_tensor *const *in, const tjnn_attend *o)
 {
 	static const char *const what[] = { "q", "k", "v" };
-	if (!m->in_proj_weight) return tj_fail(TJ_ERR_STATE, "tjnn_attention_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
+	if (!m->in_proj_weight)
+		return tj_fail(TJ_ERR_STATE, "tjnn_attention_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
 	for (int i = 0; i < 3; i++) {
-		if (!in[i] || tj_is_poison(in[i])) return in[i] ? in[i] : tj_fail(TJ_ERR_ARG, "tjnn_attention_apply", "", "%s is NULL", what[i]);
+		if (!in[i] || tj_is_poison(in[i]))
+			return in[i] ? in[i] : tj_fail(TJ_ERR_ARG, "tjnn_attention_apply", "", "%s is NULL", what[i]);
 		if (tj_rank(in[i]) != 3 || tj_dim(in[i], 2) != m->width)
-			return tj_fail(TJ_ERR_SHAPE, "tjnn_attention_apply", "[N,places,width]", "%s has %d axes, the last of size %lld; the width is %lld", what[i],
-			               tj_rank(in[i]), (long long)tj_dim(in[i], -1), (long long)m->width);
+			return tj_fail(TJ_ERR_SHAPE, "tjnn_attention_apply", "[N,places,width]",
+			               "%s has %d axes, the last of size %lld; the width is %lld", what[i], tj_rank(in[i]),
+			               (long long)tj_dim(in[i], -1), (long long)m->width);
 	}
 	if (o->padding && (tj_rank(o->padding) != 2 || tj_dtype_of(o->padding) != TJ_BOOL))
 		return tj_fail(TJ_ERR_SHAPE, "tjnn_attention_apply", "", ".padding is bool [N,S]");
@@ -131,7 +135,8 @@ static tj_tensor *bad_operand(const char *site, const tjnn_attention *m, tj_tens
 	return NULL;
 }
 
-tj_tensor *tjnn_attention_apply_at(const char *site, const tjnn_attention *m, tj_tensor *q, tj_tensor *k, tj_tensor *v, const tjnn_attend *opts)
+tj_tensor *tjnn_attention_apply_at(const char *site, const tjnn_attention *m, tj_tensor *q, tj_tensor *k, tj_tensor *v,
+                                   const tjnn_attend *opts)
 {
 	if (opts && kit_bad_size(site, "tjnn_attend", opts->size)) return tj_fail(TJ_ERR_ARG, "tjnn_attention_apply", "", "wrong options");
 	KIT_COPIED(tjnn_attend, o, opts);

@@ -8,13 +8,16 @@
 /* All that is saved or loaded, in one list: slots of the model that are not shared, those of the optimiser, values. */
 typedef struct item {
 	const char *name;
-	char state[NN_NAME];       /* "state.NAME" of a value; else empty */
-	tj_tensor **cell;          /* NULL: a number */
+	char state[NN_NAME]; /* "state.NAME" of a value; else empty */
+	tj_tensor **cell;    /* NULL: a number */
 	int64_t *i;
 	double *f;
-	tj_tensor *found;          /* loading: in the file; NULL: leave it as it is */
+	tj_tensor *found; /* loading: in the file; NULL: leave it as it is */
 } item;
-typedef struct items { item *at; int64_t n; } items;
+typedef struct items {
+	item *at;
+	int64_t n;
+} items;
 
 static bool collect(const char *site, const char *op, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values, items *all)
 {
@@ -26,12 +29,15 @@ static bool collect(const char *site, const char *op, const tjnn_model *m, const
 	if (!all->at) return tj_fail(TJ_ERR_NOMEM, op, "", "out of memory"), false;
 	for (int k = 0; k < 2; k++)
 		for (int64_t i = 0; lists[k] && i < lists[k]->n; i++)
-			if (!lists[k]->at[i].same_as) all->at[all->n++] = (item){ .name = lists[k]->at[i].name, .cell = lists[k]->at[i].var };
+			if (!lists[k]->at[i].same_as)
+				all->at[all->n++] = (item){ .name = lists[k]->at[i].name, .cell = lists[k]->at[i].var };
 	for (const tjnn_value *v = values; v && v->name; v++) {
 		item *one = &all->at[all->n++];
 		*one = (item){ .cell = v->cell, .i = v->i, .f = v->f };
-		if (snprintf(one->state, sizeof one->state, "state.%s", v->name) >= (int)sizeof one->state || (!v->cell && !v->i && !v->f)) {
-			tj_fail(TJ_ERR_ARG, op, "", "the value %s has %s", v->name, v->cell || v->i || v->f ? "too long a name" : "no pointer");
+		if (snprintf(one->state, sizeof one->state, "state.%s", v->name) >= (int)sizeof one->state ||
+		    (!v->cell && !v->i && !v->f)) {
+			tj_fail(TJ_ERR_ARG, op, "", "the value %s has %s", v->name,
+			        v->cell || v->i || v->f ? "too long a name" : "no pointer");
 			return false;
 		}
 	}
@@ -53,7 +59,10 @@ tj_status tjnn_save_at(const char *site, const tjnn_model *m, const tjnn_optim *
 	items all;
 	tj_status st = TJ_ERR_ARG;
 	if (!m || !path) return tj_fail(TJ_ERR_ARG, "tjnn_save", "", "%s", m ? "no path" : "no model"), st;
-	if (o && nn_optim_swapped(o)) return tj_fail(TJ_ERR_STATE, "tjnn_save", "save the model alone, or swap back", "the averages are in place of the parameters"), TJ_ERR_STATE;
+	if (o && nn_optim_swapped(o))
+		return tj_fail(TJ_ERR_STATE, "tjnn_save", "save the model alone, or swap back",
+		               "the averages are in place of the parameters"),
+		       TJ_ERR_STATE;
 	if (collect(site, "tjnn_save", m, o, values, &all)) {
 		const char **name = malloc((size_t)(all.n + 1) * sizeof *name);
 		tj_tensor **t = malloc((size_t)(all.n + 1) * sizeof *t);
@@ -62,7 +71,8 @@ tj_status tjnn_save_at(const char *site, const tjnn_model *m, const tjnn_optim *
 			name[i] = name_of(&all.at[i]);
 			t[i] = tensor_of(site, m->ctx, &all.at[i]);
 		}
-		if (!name || !t) tj_fail(TJ_ERR_NOMEM, "tjnn_save", "", "out of memory"), st = TJ_ERR_NOMEM;
+		if (!name || !t)
+			tj_fail(TJ_ERR_NOMEM, "tjnn_save", "", "out of memory"), st = TJ_ERR_NOMEM;
 		else {
 			t[all.n] = TJ_END;
 			st = tj_safetensors_save(path, name, t, about);
@@ -79,7 +89,7 @@ tj_status tjnn_save_at(const char *site, const tjnn_model *m, const tjnn_optim *
 typedef struct report {
 	const tjnn_load_opts *o;
 	char text[400];
-	int n;              /* what does not fit */
+	int n; /* what does not fit */
 } report;
 
 static void tell(report *r, const char *name, const char *what)
@@ -125,13 +135,15 @@ static bool has(const items *all, const char *name)
 	return false;
 }
 
-static void match(const char *site, items *all, const tj_safetensors *file, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values,
-                  report *r)
+static void match(const char *site, items *all, const tj_safetensors *file, const tjnn_model *m, const tjnn_optim *o,
+                  const tjnn_value *values, report *r)
 {
 	for (int64_t i = 0; i < all->n; i++) {
 		const tj_safetensors_entry *e = tj_safetensors_find(file, name_of(&all->at[i]));
-		if (!e) tell(r, name_of(&all->at[i]), "is missing");
-		else if (fits(&all->at[i], e, r)) all->at[i].found = tj_safetensors_get(file, e->name);
+		if (!e)
+			tell(r, name_of(&all->at[i]), "is missing");
+		else if (fits(&all->at[i], e, r))
+			all->at[i].found = tj_safetensors_get(file, e->name);
 	}
 	for (int64_t i = 0; i < tj_safetensors_count(file); i++) {
 		const char *name = tj_safetensors_at(file, i)->name;
@@ -143,12 +155,15 @@ static void match(const char *site, items *all, const tj_safetensors *file, cons
 static tj_status write_item(const char *site, const item *i)
 {
 	if (i->cell) return tj_assign(*i->cell, i->found);
-	if (i->i) *i->i = tj_item_i(i->found);
-	else *i->f = tj_item(i->found);
+	if (i->i)
+		*i->i = tj_item_i(i->found);
+	else
+		*i->f = tj_item(i->found);
 	return TJ_OK;
 }
 
-tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, const tjnn_value *values, const char *path, const tjnn_load_opts *opts)
+tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, const tjnn_value *values, const char *path,
+                       const tjnn_load_opts *opts)
 {
 	KIT_OPTIONS(tjnn_load_opts, how, opts, TJ_ERR_ARG)
 	items all = { 0 };
@@ -161,9 +176,10 @@ tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, const tjn
 	if (collect(site, "tjnn_load", m, o, values, &all)) {
 		match(site, &all, file, m, o, values, &r);
 		if (r.n && !how.partial)
-			tj_fail(TJ_ERR_ARG, "tjnn_load", "set .partial of tjnn_load_opts to load what fits, .cast to convert floats", "%s: %d do%s not fit: %s%s",
-			        path, r.n, r.n == 1 ? "es" : "", r.text, r.n > 6 ? "; ..." : "");
-		else st = TJ_OK;
+			tj_fail(TJ_ERR_ARG, "tjnn_load", "set .partial of tjnn_load_opts to load what fits, .cast to convert floats",
+			        "%s: %d do%s not fit: %s%s", path, r.n, r.n == 1 ? "es" : "", r.text, r.n > 6 ? "; ..." : "");
+		else
+			st = TJ_OK;
 		for (int64_t i = 0; st == TJ_OK && i < all.n; i++)
 			if (all.at[i].found) st = write_item(site, &all.at[i]);
 		if (st == TJ_OK && o) st = nn_optim_read_rates(site, o);

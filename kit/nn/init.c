@@ -12,7 +12,9 @@ static uint64_t mixed(uint64_t z)
 	return z ^ (z >> 31);
 }
 
-typedef struct stream { uint64_t at; } stream;
+typedef struct stream {
+	uint64_t at;
+} stream;
 static stream stream_of(uint64_t seed, const char *name)
 {
 	uint64_t h = mixed(seed + UINT64_C(0x9E3779B97F4A7C15));
@@ -129,9 +131,12 @@ tj_status nn_write_initial(const char *site, const tjnn_slot *s, tjnn_init init,
 	double *v = malloc((size_t)(n + 1) * sizeof *v);
 	const bool filled = v && fill(s, init, seed, v);
 	tj_status st = TJ_ERR_NOMEM;
-	if (!filled) tj_fail(TJ_ERR_NOMEM, "tjnn_open", "", "out of memory: %s has %lld elements", s->name, (long long)n);
-	else if (s->dtype == TJ_F64) st = tj_write(*s->var, v, (size_t)n * sizeof *v);
-	else st = tj_assign(*s->var, tj_from_data_on(tj_ctx_current(), TJ_CPU, TJ_F64, s->dim, v));
+	if (!filled)
+		tj_fail(TJ_ERR_NOMEM, "tjnn_open", "", "out of memory: %s has %lld elements", s->name, (long long)n);
+	else if (s->dtype == TJ_F64)
+		st = tj_write(*s->var, v, (size_t)n * sizeof *v);
+	else
+		st = tj_assign(*s->var, tj_from_data_on(tj_ctx_current(), TJ_CPU, TJ_F64, s->dim, v));
 	free(v);
 	return st;
 }

@@ -57,8 +57,9 @@ static void conv_layer(const char *site, tjnn_walk *w, const char *name, tjnn_co
 	const int64_t groups = m->opts.groups > 0 ? m->opts.groups : 1;
 	for (m->axes = 0; m->axes < 3 && kernel[m->axes] != TJ_END_DIM; m->axes++) field *= shape[2 + m->axes] = kernel[m->axes];
 	if (kernel[m->axes] != TJ_END_DIM || !m->axes || channels[0] % groups || channels[1] % groups) {
-		tj_fail(TJ_ERR_ARG, "tjnn_conv_layer", "kernel: 1 to 3 sizes; channels: multiples of .groups", "%s: %lld to %lld channels in %lld groups",
-		        name, (long long)channels[0], (long long)channels[1], (long long)groups);
+		tj_fail(TJ_ERR_ARG, "tjnn_conv_layer", "kernel: 1 to 3 sizes; channels: multiples of .groups",
+		        "%s: %lld to %lld channels in %lld groups", name, (long long)channels[0], (long long)channels[1],
+		        (long long)groups);
 		nn_walk_failed(w);
 		return;
 	}

@@ -5,7 +5,9 @@
 
 #include <math.h>
 
-typedef struct point { double *x, *g, loss; } point; /* parameters, gradient */
+typedef struct point {
+	double *x, *g, loss;
+} point; /* parameters, gradient */
 
 struct tjnn_lbfgs {
 	tjnn_model *model;
@@ -19,7 +21,7 @@ struct tjnn_lbfgs {
 	double *direction, *s, *y; /* s, y: history [.history,n], the newest at (pairs - 1) % .history */
 	double *rho, *alpha;
 	int64_t pairs, evaluations;
-	tj_list in;                /* of the running step */
+	tj_list in; /* of the running step */
 };
 
 /* ---- loss and gradient ---- */
@@ -120,7 +122,9 @@ static void remember(tjnn_lbfgs *o)
 }
 
 /* ---- line search ---- */
-typedef struct trial { double t, loss, slope; } trial;
+typedef struct trial {
+	double t, loss, slope;
+} trial;
 
 static bool try_step(const char *site, tjnn_lbfgs *o, double t, trial *r)
 {
@@ -137,7 +141,8 @@ static double between(trial a, trial b)
 	const double d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t), root = d1 * d1 - a.slope * b.slope;
 	double t = (lo + hi) / 2;
 	if (root >= 0) {
-		const double d2 = copysign(sqrt(root), b.t - a.t), c = b.t - (b.t - a.t) * (b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2);
+		const double d2 = copysign(sqrt(root), b.t - a.t),
+			     c = b.t - (b.t - a.t) * (b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2);
 		if (isfinite(c)) t = c;
 	}
 	return fmin(fmax(t, lo + margin), hi - margin);
@@ -155,8 +160,10 @@ static bool search(const char *site, tjnn_lbfgs *o, double t)
 	bool bracketed = false;
 	for (int i = 0; i < TURNS; i++) {
 		if (!try_step(site, o, t, &r)) return false;
-		if (too_high(&start, &r) || (i && !(r.loss < low.loss))) high = r, bracketed = true;
-		else if (flat(&start, &r)) return true;
+		if (too_high(&start, &r) || (i && !(r.loss < low.loss)))
+			high = r, bracketed = true;
+		else if (flat(&start, &r))
+			return true;
 		else {
 			if (bracketed ? r.slope * (high.t - low.t) >= 0 : r.slope >= 0) high = low, bracketed = true;
 			low = r;
@@ -172,7 +179,9 @@ double tjnn_lbfgs_step_at(const char *site, tjnn_lbfgs *o, tj_list in)
 {
 	int n = 0;
 	while (in[n] != TJ_END) n++;
-	if (n != o->nin) return tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_step", "as many as when it was opened", "%d arguments, %d are needed", n, o->nin), NAN;
+	if (n != o->nin)
+		return tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_step", "as many as when it was opened", "%d arguments, %d are needed", n, o->nin),
+		       NAN;
 	o->in = in;
 	for (int64_t i = 0, at = 0; i < o->model->nparams; i++) {
 		const tjnn_slot *s = &o->model->slots.at[o->model->which[i]];
@@ -229,8 +238,12 @@ tjnn_lbfgs *tjnn_lbfgs_open_at(const char *site, tjnn_model *m, tj_body *loss, v
 {
 	KIT_OPTIONS(tjnn_lbfgs_opts, given, opts, NULL)
 	if (!m || !loss || nin < 0 || nin > 32 || !m->nparams || given.history < 0 || given.iterations < 0) {
-		tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_open", "", "%s", !m ? "no model" : !loss ? "no body" : !m->nparams ? "all parameters are frozen"
-		                                                       : nin < 0 || nin > 32 ? "0 to 32 arguments" : "sizes are 0 or more");
+		tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_open", "", "%s",
+		        !m                    ? "no model"
+		        : !loss               ? "no body"
+		        : !m->nparams         ? "all parameters are frozen"
+		        : nin < 0 || nin > 32 ? "0 to 32 arguments"
+		                              : "sizes are 0 or more");
 		return NULL;
 	}
 	tjnn_lbfgs *o = calloc(1, sizeof *o);
@@ -243,8 +256,10 @@ tjnn_lbfgs *tjnn_lbfgs_open_at(const char *site, tjnn_model *m, tj_body *loss, v
 		*o = (tjnn_lbfgs){ .model = m, .body = loss, .self = self, .nin = nin, .o = given };
 		for (int64_t i = 0; i < m->nparams; i++) o->n += nn_elements(&m->slots.at[m->which[i]]);
 	}
-	if (!o || !take_memory(o)) tj_fail(TJ_ERR_NOMEM, "tjnn_lbfgs_open", "", "out of memory");
-	else o->f = tj_compile(m->ctx, evaluate_body, o, TJ_OPTS(tj_compile_opts, .name = "lbfgs", .nin = 1 + nin, .nout = 2));
+	if (!o || !take_memory(o))
+		tj_fail(TJ_ERR_NOMEM, "tjnn_lbfgs_open", "", "out of memory");
+	else
+		o->f = tj_compile(m->ctx, evaluate_body, o, TJ_OPTS(tj_compile_opts, .name = "lbfgs", .nin = 1 + nin, .nout = 2));
 	if (o && o->f) return o;
 	tjnn_lbfgs_close(o);
 	return NULL;

@@ -29,7 +29,8 @@ static tj_status refused(const char *site, const char *path)
 static tj_status open_csv(const char *site, nn_metrics *m, const char *folder, int64_t first)
 {
 	char path[4096], new[4096];
-	if (snprintf(path, sizeof path, "%s/metrics.csv", folder) >= (int)sizeof path - 4) return errno = ENAMETOOLONG, refused(site, folder);
+	if (snprintf(path, sizeof path, "%s/metrics.csv", folder) >= (int)sizeof path - 4)
+		return errno = ENAMETOOLONG, refused(site, folder);
 	snprintf(new, sizeof new, "%s/metrics.new", folder);
 	FILE *to = fopen(new, "w"), *from = fopen(path, "r");
 	if (to) fputs(header, to);
@@ -61,7 +62,10 @@ static uint32_t masked(const unsigned char *p, size_t n)
 	return (c >> 15 | c << 17) + UINT32_C(0xA282EAD8);
 }
 
-typedef struct message { unsigned char v[512]; size_t n; } message;
+typedef struct message {
+	unsigned char v[512];
+	size_t n;
+} message;
 static void put(message *m, const void *p, size_t n)
 {
 	if (m->n + n > sizeof m->v) n = sizeof m->v - m->n;

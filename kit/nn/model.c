@@ -84,7 +84,9 @@ tjnn_model *tjnn_open_at(const char *site, tj_ctx *c, tjnn_layers *layers, void 
 	if (!c || !layers || !m) {
 		free(m);
 		tj_fail(c && layers ? TJ_ERR_NOMEM : TJ_ERR_ARG, "tjnn_open", "", "%s",
-		        !c ? "no context" : !layers ? "no layers function" : "out of memory");
+		        !c        ? "no context"
+		        : !layers ? "no layers function"
+		                  : "out of memory");
 		return NULL;
 	}
 	m->ctx = c;
@@ -157,7 +159,8 @@ static int64_t matches(const char *site, const tjnn_model *m, const char *op, co
 	int64_t n = 0;
 	for (int64_t i = 0; i < m->slots.n; i++) n += !m->slots.at[i].buffer && !fnmatch(pattern, m->slots.at[i].name, 0);
 	if (n) return n;
-	tj_fail(TJ_ERR_ARG, op, "tjnn_summary() prints the names; * stands for any characters", "no parameter has a name like \"%s\"", pattern);
+	tj_fail(TJ_ERR_ARG, op, "tjnn_summary() prints the names; * stands for any characters", "no parameter has a name like \"%s\"",
+	        pattern);
 	return -1;
 }
 
@@ -209,8 +212,13 @@ void tjnn_summary(const tjnn_model *m, FILE *f)
 	fprintf(f, "%-*s  %-5s %-20s %12s\n", width, "name", "dtype", "shape", "elements");
 	for (int64_t i = 0; i < m->slots.n; i++) {
 		const tjnn_slot *s = &m->slots.at[i];
-		fprintf(f, "%-*s  %-5s %-20s %12" PRId64 "%s%s\n", width, s->name, tj_dtype_name(s->dtype), shape_text(s, shape, sizeof shape),
-		        nn_elements(s), s->buffer ? "  buffer" : m->frozen[i] ? "  frozen" : s->same_as ? "  = " : "", s->same_as ? s->same_as : "");
+		fprintf(f, "%-*s  %-5s %-20s %12" PRId64 "%s%s\n", width, s->name, tj_dtype_name(s->dtype),
+		        shape_text(s, shape, sizeof shape), nn_elements(s),
+		        s->buffer      ? "  buffer"
+		        : m->frozen[i] ? "  frozen"
+		        : s->same_as   ? "  = "
+		                       : "",
+		        s->same_as ? s->same_as : "");
 		if (!s->same_as) bytes += (double)nn_elements(s) * (double)tj_dtype_size(s->dtype);
 	}
 	fprintf(f, "%" PRId64 " parameters, %" PRId64 " trainable; %.2f MB with the buffers\n", tjnn_numel(m, false), tjnn_numel(m, true),

@@ -14,7 +14,10 @@ enum { NN_NAME = 256 }; /* bytes of a full name, with its end */
 
 /* ---- walk.c ---- */
 enum { NN_DEPTH = 64 }; /* modules within each other */
-typedef struct nn_slots { tjnn_slot *at; int64_t n, room; } nn_slots;
+typedef struct nn_slots {
+	tjnn_slot *at;
+	int64_t n, room;
+} nn_slots;
 /* The slots of a walk, with names of their own; nn_slots_free() frees them. An error leaves none. */
 tj_status nn_walk(const char *site, tjnn_layers *layers, void *self, tj_dtype dtype, nn_slots *out);
 void nn_walk_failed(tjnn_walk *w); /* after an error of a layer: nothing more is looked at */
@@ -22,28 +25,28 @@ void nn_slots_free(nn_slots *s);
 int64_t nn_slots_find(const nn_slots *s, const char *name); /* -1: there is none */
 
 /* Options of a layer function: with a wrong size the walk fails. */
-#define NN_OPTIONS(type, o, opts)                                     \
-	if ((opts) && kit_bad_size(site, #type, (opts)->size)) {      \
-		nn_walk_failed(w);                                    \
-		return;                                               \
-	}                                                             \
+#define NN_OPTIONS(type, o, opts) \
+	if ((opts) && kit_bad_size(site, #type, (opts)->size)) { \
+		nn_walk_failed(w); \
+		return; \
+	} \
 	KIT_COPIED(type, o, opts);
 
 /* ---- init.c ---- */
-const char *nn_misfit(const tjnn_slot *s, tjnn_init init);                               /* NULL, or why it does not fit to the shape */
+const char *nn_misfit(const tjnn_slot *s, tjnn_init init); /* NULL, or why it does not fit to the shape */
 tj_status nn_write_initial(const char *site, const tjnn_slot *s, tjnn_init init, uint64_t seed); /* into the cell; init fits */
 
 /* ---- model.c ---- */
 struct tjnn_model {
 	tj_ctx *ctx;
 	nn_slots slots;
-	bool *frozen;         /* by slot */
-	tj_tensor ***vars;    /* of all slots; then TJ_END_VAR */
-	tj_tensor **params;   /* of those that are no buffers, not shared and not frozen; then TJ_END */
-	int64_t *which;       /* the slot of each of these */
+	bool *frozen;       /* by slot */
+	tj_tensor ***vars;  /* of all slots; then TJ_END_VAR */
+	tj_tensor **params; /* of those that are no buffers, not shared and not frozen; then TJ_END */
+	int64_t *which;     /* the slot of each of these */
 	int64_t nparams;
 	uint64_t seed;
-	tjnn_optim *optim;    /* NULL: none is open */
+	tjnn_optim *optim; /* NULL: none is open */
 };
 int64_t nn_elements(const tjnn_slot *s);
 
@@ -59,9 +62,9 @@ const char *nn_rule_misfit(const tjnn_rule *r); /* NULL, or what is wrong with i
 /* What all parameters of a rule share in a step; f64 without axes. */
 typedef struct nn_scalars {
 	const tjnn_rule *rule;
-	tj_tensor *lr, *t;           /* the rate; the number of this step, from 1 */
-	tj_tensor *product;          /* NADAM: of all mu so far, this one included */
-	tj_tensor *a, *b, *c;        /* what rules.c makes of these */
+	tj_tensor *lr, *t;    /* the rate; the number of this step, from 1 */
+	tj_tensor *product;   /* NADAM: of all mu so far, this one included */
+	tj_tensor *a, *b, *c; /* what rules.c makes of these */
 } nn_scalars;
 void nn_rule_scalars(const char *site, nn_scalars *s); /* a, b, c from the others, product from that of the step before */
 /* The parameter after the step; state[] becomes the state after it. */
@@ -71,15 +74,15 @@ tj_tensor *nn_rule_move(const char *site, const nn_scalars *s, tj_tensor *p, tj_
 /* Cells of the optimiser, as slots: "optim.exp_avg.conv.weight". */
 const nn_slots *nn_optim_slots(const tjnn_optim *o);
 bool nn_optim_swapped(const tjnn_optim *o);
-bool nn_optim_averages(const tjnn_optim *o); /* it keeps some */
-tj_status nn_optim_read_rates(const char *site, tjnn_optim *o); /* after its cell was written */
+bool nn_optim_averages(const tjnn_optim *o);                                                        /* it keeps some */
+tj_status nn_optim_read_rates(const char *site, tjnn_optim *o);                                     /* after its cell was written */
 tj_status nn_optim_schedule(const char *site, tjnn_optim *o, const tjnn_schedule *s, int64_t step); /* each rate from that of its rule */
 tj_status nn_optim_reduce(const char *site, tjnn_optim *o, double factor, double min);              /* each rate from what it is */
 
 /* ---- progress.c ---- */
 /* Steps on a terminal: one line, painted again ten times a second at most; elsewhere a line at every twentieth part. */
 typedef struct nn_progress {
-	FILE *to;              /* NULL: none */
+	FILE *to; /* NULL: none */
 	bool terminal;
 	int64_t first, steps;  /* the step that this process began with; all of them */
 	double began, painted; /* seconds */
@@ -88,12 +91,15 @@ typedef struct nn_progress {
 double nn_seconds(void); /* of a clock that never goes back */
 void nn_progress_open(nn_progress *p, FILE *to, int64_t first, int64_t steps);
 void nn_progress_metric(nn_progress *p, const char *name, double value);
-void nn_progress_step(nn_progress *p, int64_t done, double rate); /* `done` steps are made; rate NaN: none */
+void nn_progress_step(nn_progress *p, int64_t done, double rate);    /* `done` steps are made; rate NaN: none */
 void nn_progress_end(nn_progress *p, int64_t done, const char *why); /* why: "" or what ended the run */
 
 /* ---- metrics.c ---- */
 /* metrics.csv, a line for each value, and TensorBoard's event files. */
-typedef struct nn_metrics { FILE *csv, *events; double began; } nn_metrics;
+typedef struct nn_metrics {
+	FILE *csv, *events;
+	double began;
+} nn_metrics;
 /* What was written of steps from `first` on is dropped: they are made again. */
 tj_status nn_metrics_open(const char *site, nn_metrics *m, const char *folder, int64_t first, bool tensorboard);
 void nn_metrics_value(nn_metrics *m, int64_t step, const char *name, double value);

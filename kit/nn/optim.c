@@ -15,17 +15,17 @@ typedef struct part { /* of a parameter; pointers into cell[] */
 struct tjnn_optim {
 	tjnn_model *model;
 	tjnn_optim_opts o;
-	tjnn_rule *rule;            /* of the groups, then that of all others */
+	tjnn_rule *rule; /* of the groups, then that of all others */
 	char **pattern;
-	int64_t groups;             /* rules: one more */
-	double *rate;               /* what the cell of rates has, by rule */
-	part *part;                 /* by parameter */
-	nn_slots slots;             /* of cell[], as far as a checkpoint has them: all */
-	tj_tensor **cell, ***vars;  /* vars: those of the model, then of cell[], then TJ_END_VAR */
+	int64_t groups;            /* rules: one more */
+	double *rate;              /* what the cell of rates has, by rule */
+	part *part;                /* by parameter */
+	nn_slots slots;            /* of cell[], as far as a checkpoint has them: all */
+	tj_tensor **cell, ***vars; /* vars: those of the model, then of cell[], then TJ_END_VAR */
 	int64_t cells, room;
-	tj_tensor **step, **rates;  /* f64 []; f64 [rules] */
-	tj_tensor **count;          /* i64 []: gradients in the sums */
-	tj_tensor **product;        /* f64 [rules]: see nn_scalars; NULL: no rule needs it */
+	tj_tensor **step, **rates; /* f64 []; f64 [rules] */
+	tj_tensor **count;         /* i64 []: gradients in the sums */
+	tj_tensor **product;       /* f64 [rules]: see nn_scalars; NULL: no rule needs it */
 	bool swapped;
 };
 
@@ -69,7 +69,8 @@ static tj_tensor **add_cell(const char *site, tjnn_optim *o, const char *kind, c
 	s.dim[s.rank] = TJ_END_DIM;
 	s.name = strdup(name);
 	*s.var = tj_param_on(o->model->ctx, tj_device_of(*o->model->slots.at[0].var), dtype, shape);
-	if (!s.name || tj_is_poison(*s.var) || (value != 0 && nn_write_initial(site, &s, s.init, 0) != TJ_OK)) return free((void *)(uintptr_t)s.name), NULL;
+	if (!s.name || tj_is_poison(*s.var) || (value != 0 && nn_write_initial(site, &s, s.init, 0) != TJ_OK))
+		return free((void *)(uintptr_t)s.name), NULL;
 	o->slots.at[o->slots.n++] = s;
 	o->cells++;
 	return s.var;
@@ -84,7 +85,8 @@ static bool add_part(const char *site, tjnn_optim *o, int64_t i)
 	const tjnn_rule *r = &o->rule[p->rule];
 	p->states = nn_rule_states(r, s->rank, name);
 	for (int k = 0; k < p->states; k++)
-		if (!(p->state[k] = add_cell(site, o, name[k], s->name, s->dtype, s->dim, r->method == TJNN_ADAGRAD ? r->initial : 0))) return false;
+		if (!(p->state[k] = add_cell(site, o, name[k], s->name, s->dtype, s->dim, r->method == TJNN_ADAGRAD ? r->initial : 0)))
+			return false;
 	if (o->o.accumulate > 1 && !(p->sum = add_cell(site, o, "grad", s->name, s->dtype, s->dim, 0))) return false;
 	return o->o.ema == 0 || (p->average = add_cell(site, o, "ema", s->name, s->dtype, s->dim, 0));
 }
@@ -257,8 +259,10 @@ static tj_status update(const char *site, tjnn_optim *o, tj_tensor **g)
 
 static bool refused(const char *site, const tjnn_optim *o, const char *op)
 {
-	if (!o) tj_fail(TJ_ERR_ARG, op, "did tjnn_optim_open() fail?", "no optimiser");
-	else if (o->swapped) tj_fail(TJ_ERR_STATE, op, "tjnn_optim_swap() puts the parameters back", "the averages are in place of the parameters");
+	if (!o)
+		tj_fail(TJ_ERR_ARG, op, "did tjnn_optim_open() fail?", "no optimiser");
+	else if (o->swapped)
+		tj_fail(TJ_ERR_STATE, op, "tjnn_optim_swap() puts the parameters back", "the averages are in place of the parameters");
 	return !o || o->swapped;
 }
 
@@ -279,8 +283,8 @@ tj_status tjnn_optim_update_at(const char *site, tjnn_optim *o, tj_list grad)
 	int64_t n = 0;
 	while (grad[n] != TJ_END) n++;
 	if (n != o->model->nparams) {
-		tj_fail(TJ_ERR_ARG, "tjnn_optim_update", "one for each of tjnn_params()", "%lld gradients for %lld parameters", (long long)n,
-		        (long long)o->model->nparams);
+		tj_fail(TJ_ERR_ARG, "tjnn_optim_update", "one for each of tjnn_params()", "%lld gradients for %lld parameters",
+		        (long long)n, (long long)o->model->nparams);
 		return TJ_ERR_ARG;
 	}
 	tj_tensor **g = malloc((size_t)(n + 1) * sizeof *g);
@@ -368,7 +372,8 @@ tj_status tjnn_optim_swap_at(const char *site, tjnn_optim *o)
 		const tjnn_slot *s = &m->slots.at[m->which[i]];
 		tj_tensor *is = *s->var, *other = *o->part[i].average;
 		for (int64_t k = 0; k < m->slots.n; k++)
-			if (&m->slots.at[k] == s || (m->slots.at[k].same_as && !strcmp(m->slots.at[k].same_as, s->name))) *m->slots.at[k].var = other;
+			if (&m->slots.at[k] == s || (m->slots.at[k].same_as && !strcmp(m->slots.at[k].same_as, s->name)))
+				*m->slots.at[k].var = other;
 		*o->part[i].average = is;
 		m->params[i] = other;
 	}

@@ -29,7 +29,8 @@ void nn_progress_metric(nn_progress *p, const char *name, double value)
 	for (const char *s = p->metrics; *s;) {
 		const size_t n = strcspn(s, " "), each = n + 1 + strcspn(s + n + 1, " ");
 		const bool same = n == strlen(name) && !strncmp(s, name, n);
-		at += (size_t)snprintf(all + at, sizeof all - at, "%s%.*s", at ? "  " : "", same ? (int)strlen(one) : (int)each, same ? one : s);
+		at += (size_t)snprintf(all + at, sizeof all - at, "%s%.*s", at ? "  " : "", same ? (int)strlen(one) : (int)each,
+		                       same ? one : s);
 		met |= same;
 		s += each;
 		s += strspn(s, " ");
@@ -42,8 +43,10 @@ void nn_progress_metric(nn_progress *p, const char *name, double value)
 static void print_time(FILE *to, double seconds)
 {
 	const long s = lround(seconds);
-	if (s >= 3600) fprintf(to, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
-	else fprintf(to, "%ld:%02ld", s / 60, s % 60);
+	if (s >= 3600)
+		fprintf(to, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+	else
+		fprintf(to, "%ld:%02ld", s / 60, s % 60);
 }
 
 static void paint(const nn_progress *p, int64_t done, double rate)

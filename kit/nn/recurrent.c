@@ -28,14 +28,19 @@ void tjnn_recurrent_layer_at(const char *site, tjnn_walk *w, const char *name, t
 		for (int k = 0; k < (o.no_bias ? 2 : 4); k++) {
 			char full[64];
 			snprintf(full, sizeof full, "%s_l%d%s", what[k], (int)(i / sides), i % sides ? "_reverse" : "");
-			tjnn_param(w, full, var[k], k > 1 ? TJ_SHAPE(rows) : TJ_SHAPE(rows, k ? hidden : columns), nn_within((double)hidden));
+			tjnn_param(w, full, var[k], k > 1 ? TJ_SHAPE(rows) : TJ_SHAPE(rows, k ? hidden : columns),
+			           nn_within((double)hidden));
 		}
 	}
 	tjnn_leave(w);
 }
 
 /* ---- one step ---- */
-typedef struct scan { const tjnn_recurrent *m; const tj_cell *cell; const char *site; } scan;
+typedef struct scan {
+	const tjnn_recurrent *m;
+	const tj_cell *cell;
+	const char *site;
+} scan;
 
 static tj_tensor *gate(const char *site, const tjnn_recurrent *m, tj_tensor *all, int i)
 {
@@ -93,7 +98,8 @@ static tj_tensor *state(const char *site, const tjnn_recurrent *m, tj_tensor *al
 
 static tj_tensor *bad_operand(const char *site, const tjnn_recurrent *m, tj_tensor *x)
 {
-	if (!m->cell[0].w_ih) return tj_fail(TJ_ERR_STATE, "tjnn_recurrent_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
+	if (!m->cell[0].w_ih)
+		return tj_fail(TJ_ERR_STATE, "tjnn_recurrent_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
 	if (!x || tj_is_poison(x)) return x ? x : tj_fail(TJ_ERR_ARG, "tjnn_recurrent_apply", "", "x is NULL");
 	if (tj_rank(x) == 3 && tj_dim(x, 2) == m->in) return NULL;
 	return tj_fail(TJ_ERR_SHAPE, "tjnn_recurrent_apply", m->opts.time_first ? "[T,N,in]" : "[N,T,in]",

@@ -20,14 +20,18 @@ tjnn_rule tjnn_nadam(double lr)
 tjnn_rule tjnn_rmsprop(double lr) { return (tjnn_rule){ .method = TJNN_RMSPROP, .lr = lr, .alpha = 0.99, .eps = 1e-8 }; }
 tjnn_rule tjnn_adagrad(double lr) { return (tjnn_rule){ .method = TJNN_ADAGRAD, .lr = lr, .eps = 1e-10 }; }
 tjnn_rule tjnn_adadelta(double lr) { return (tjnn_rule){ .method = TJNN_ADADELTA, .lr = lr, .alpha = 0.9, .eps = 1e-6 }; }
-tjnn_rule tjnn_lion(double lr)
-{
-	return (tjnn_rule){ .method = TJNN_LION, .lr = lr, .weight_decay = 1e-3, .beta1 = 0.9, .beta2 = 0.99 };
-}
+tjnn_rule tjnn_lion(double lr) { return (tjnn_rule){ .method = TJNN_LION, .lr = lr, .weight_decay = 1e-3, .beta1 = 0.9, .beta2 = 0.99 }; }
 tjnn_rule tjnn_muon(double lr)
 {
-	return (tjnn_rule){ .method = TJNN_MUON, .lr = lr, .weight_decay = 0.1, .momentum = 0.95, .nesterov = true, .beta1 = 0.9,
-		            .beta2 = 0.999, .eps = 1e-7, .newton_schulz = 5 };
+	return (tjnn_rule){ .method = TJNN_MUON,
+		            .lr = lr,
+		            .weight_decay = 0.1,
+		            .momentum = 0.95,
+		            .nesterov = true,
+		            .beta1 = 0.9,
+		            .beta2 = 0.999,
+		            .eps = 1e-7,
+		            .newton_schulz = 5 };
 }
 
 const char *nn_rule_misfit(const tjnn_rule *r)
@@ -55,7 +59,8 @@ int nn_rule_states(const tjnn_rule *r, int rank, const char *name[NN_STATES])
 	case TJNN_SGD:
 		if (r->momentum != 0) name[n++] = "momentum_buffer";
 		break;
-	case TJNN_ADAM: case TJNN_ADAMW:
+	case TJNN_ADAM:
+	case TJNN_ADAMW:
 		name[n++] = "exp_avg", name[n++] = "exp_avg_sq";
 		if (r->amsgrad) name[n++] = "max_exp_avg_sq";
 		break;
@@ -88,7 +93,9 @@ void nn_rule_scalars(const char *site, nn_scalars *s)
 {
 	const tjnn_rule *r = s->rule;
 	switch (r->method) {
-	case TJNN_ADAM: case TJNN_ADAMW: case TJNN_MUON:
+	case TJNN_ADAM:
+	case TJNN_ADAMW:
+	case TJNN_MUON:
 		s->a = tj_div(s->lr, unbias(site, r->beta1, s->t));
 		s->b = tj_sqrt(unbias(site, r->beta2, s->t));
 		break;
@@ -149,8 +156,10 @@ static tj_tensor *sgd(const char *site, move *m)
 static tj_tensor *adam(const char *site, move *m, bool decoupled)
 {
 	const tjnn_rule *r = m->r;
-	if (decoupled) decay_parameter(site, m);
-	else decay_gradient(site, m);
+	if (decoupled)
+		decay_parameter(site, m);
+	else
+		decay_gradient(site, m);
 	m->state[0] = toward(site, m->state[0], m->g, r->beta1);
 	m->state[1] = squares(site, m->state[1], m->g, r->beta2);
 	tj_tensor *v = m->state[1];
@@ -171,8 +180,10 @@ static tj_tensor *adamax(const char *site, move *m)
 static tj_tensor *nadam(const char *site, move *m)
 {
 	const tjnn_rule *r = m->r;
-	if (r->decoupled) decay_parameter(site, m);
-	else decay_gradient(site, m);
+	if (r->decoupled)
+		decay_parameter(site, m);
+	else
+		decay_gradient(site, m);
 	m->state[0] = toward(site, m->state[0], m->g, r->beta1);
 	m->state[1] = squares(site, m->state[1], m->g, r->beta2);
 	tj_tensor *size = tj_add(tj_sqrt(tj_div(m->state[1], scalar(site, m, m->s->c))), tj_f(r->eps));

@@ -14,18 +14,18 @@
 struct tjnn_run {
 	tj_ctx *ctx;
 	tjnn_run_opts o;
-	int64_t step, next;        /* the one that runs, and the one to begin next */
-	int64_t epoch, batch;      /* of the loader, after the step that runs */
-	int64_t saved;             /* step of the last checkpoint; -1: none */
+	int64_t step, next;   /* the one that runs, and the one to begin next */
+	int64_t epoch, batch; /* of the loader, after the step that runs */
+	int64_t saved;        /* step of the last checkpoint; -1: none */
 	double best;
-	int64_t scores, bad;       /* scores so far; those since the best */
+	int64_t scores, bad; /* scores so far; those since the best */
 	bool stopped, failed;
-	tj_status error;           /* that the context had, if it failed */
-	const char *why;           /* what stopped it */
-	tjnn_value *values;        /* of the run, then the program's */
+	tj_status error;    /* that the context had, if it failed */
+	const char *why;    /* what stopped it */
+	tjnn_value *values; /* of the run, then the program's */
 	nn_progress progress;
 	nn_metrics metrics;
-	tj_scope *scope;           /* of the running step; NULL: none */
+	tj_scope *scope; /* of the running step; NULL: none */
 	struct sigaction before;
 };
 
@@ -78,7 +78,8 @@ static tj_status save(const char *site, tjnn_run *r)
 {
 	char path[4096];
 	if (!r->o.folder || r->saved == r->next) return TJ_OK;
-	if (!path_of(r, r->next, path, sizeof path)) return tj_fail(TJ_ERR_IO, "tjnn_run", "", "the name of the folder is too long"), TJ_ERR_IO;
+	if (!path_of(r, r->next, path, sizeof path))
+		return tj_fail(TJ_ERR_IO, "tjnn_run", "", "the name of the folder is too long"), TJ_ERR_IO;
 	const tj_status st = tjnn_save(r->o.model, r->o.optim, r->values, path);
 	if (st != TJ_OK) return st;
 	nn_metrics_flush(&r->metrics);

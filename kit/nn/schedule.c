@@ -19,8 +19,14 @@ tjnn_schedule tjnn_linear_from(double from, double to, int64_t steps)
 {
 	return (tjnn_schedule){ .kind = TJNN_RATE_LINEAR, .a = from, .b = to, .steps = steps };
 }
-tjnn_schedule tjnn_polynomial(int64_t steps, double power) { return (tjnn_schedule){ .kind = TJNN_RATE_POLYNOMIAL, .a = power, .steps = steps }; }
-tjnn_schedule tjnn_one_cycle(int64_t steps) { return (tjnn_schedule){ .kind = TJNN_RATE_ONE_CYCLE, .a = 25, .b = 1e4, .c = 0.3, .steps = steps }; }
+tjnn_schedule tjnn_polynomial(int64_t steps, double power)
+{
+	return (tjnn_schedule){ .kind = TJNN_RATE_POLYNOMIAL, .a = power, .steps = steps };
+}
+tjnn_schedule tjnn_one_cycle(int64_t steps)
+{
+	return (tjnn_schedule){ .kind = TJNN_RATE_ONE_CYCLE, .a = 25, .b = 1e4, .c = 0.3, .steps = steps };
+}
 tjnn_schedule tjnn_milestones(const int64_t *at, int n, double gamma)
 {
 	tjnn_schedule s = { .kind = TJNN_RATE_MILESTONES, .a = gamma };
@@ -43,7 +49,8 @@ static double in_period(int64_t first, double times, int64_t step)
 /* OneCycleLR: up until `top`, down until `steps` - 1; there it stays. */
 static double one_cycle(const tjnn_schedule *s, double lr, int64_t step)
 {
-	const double first = lr / s->a, last = first / s->b, top = s->c * (double)s->steps - 1, end = (double)s->steps - 1, at = (double)step;
+	const double first = lr / s->a, last = first / s->b, top = s->c * (double)s->steps - 1, end = (double)s->steps - 1,
+		     at = (double)step;
 	if (at <= top) return cosine(first, lr, top > 0 ? at / top : 1);
 	return at >= end ? last : cosine(lr, last, (at - top) / (end - top));
 }
@@ -102,8 +109,10 @@ tj_status tjnn_plateau_look_at(const char *site, tjnn_plateau *p, tjnn_optim *o,
 		tj_fail(TJ_ERR_ARG, "tjnn_plateau_look", "look at the loss before it becomes NaN", "the metric is NaN");
 		return TJ_ERR_ARG;
 	}
-	if (!p->looks++ || better(p, metric, threshold)) p->best = metric, p->bad = 0;
-	else p->bad++;
+	if (!p->looks++ || better(p, metric, threshold))
+		p->best = metric, p->bad = 0;
+	else
+		p->bad++;
 	if (p->cooling > 0) p->cooling--, p->bad = 0;
 	if (p->bad <= patience) return TJ_OK;
 	p->cooling = p->cooldown;

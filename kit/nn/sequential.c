@@ -45,8 +45,8 @@ static void visit_all(const char *site, tjnn_walk *w, tjnn_sequential *m, int fr
 		visit(site, w, name, m, i);
 		if (m->spec[i].kind != TJNN_RESIDUAL) continue;
 		if (m->spec[i].n < 1 || i + m->spec[i].n >= to) {
-			tj_fail(TJ_ERR_ARG, "tjnn_sequential_layer", ".n counts the specs that follow", "layer %d: a residual over %d specs, %d follow", i,
-			        m->spec[i].n, to - i - 1);
+			tj_fail(TJ_ERR_ARG, "tjnn_sequential_layer", ".n counts the specs that follow",
+			        "layer %d: a residual over %d specs, %d follow", i, m->spec[i].n, to - i - 1);
 			nn_walk_failed(w);
 			return;
 		}
@@ -95,11 +95,17 @@ static tj_tensor *apply(const char *site, const tjnn_sequential *m, int i, tj_te
 {
 	const tjnn_spec *s = &m->spec[i];
 	switch (s->kind) {
-	case TJNN_END_SPEC: case TJNN_RESIDUAL: return x;
+	case TJNN_END_SPEC:
+	case TJNN_RESIDUAL: return x;
 	case TJNN_LINEAR: return tjnn_linear_apply(&m->step[i].linear, x);
 	case TJNN_EMBEDDING: return tjnn_embedding_apply(&m->step[i].embedding, x);
-	case TJNN_CONV1D: case TJNN_CONV2D: case TJNN_CONV_TRANSPOSE2D: return tjnn_conv_apply(&m->step[i].conv, x);
-	case TJNN_BATCH: case TJNN_GROUP: case TJNN_LAYER: case TJNN_RMS: return tjnn_norm_apply(&m->step[i].norm, x, training);
+	case TJNN_CONV1D:
+	case TJNN_CONV2D:
+	case TJNN_CONV_TRANSPOSE2D: return tjnn_conv_apply(&m->step[i].conv, x);
+	case TJNN_BATCH:
+	case TJNN_GROUP:
+	case TJNN_LAYER:
+	case TJNN_RMS: return tjnn_norm_apply(&m->step[i].norm, x, training);
 	case TJNN_DROPOUT: return training ? tj_dropout(x, s->p, true) : x;
 	case TJNN_RELU: return tj_relu(x);
 	case TJNN_GELU: return tj_gelu(x);
@@ -107,7 +113,8 @@ static tj_tensor *apply(const char *site, const tjnn_sequential *m, int i, tj_te
 	case TJNN_TANH: return tj_tanh(x);
 	case TJNN_SIGMOID: return tj_sigmoid(x);
 	case TJNN_FLATTEN: return tj_flatten(x, 1, -1);
-	case TJNN_MAX_POOL2D: case TJNN_AVG_POOL2D: return pooled(site, s, x);
+	case TJNN_MAX_POOL2D:
+	case TJNN_AVG_POOL2D: return pooled(site, s, x);
 	case TJNN_MEAN2D: return tj_mean(x, TJ_AXES(-2, -1), false);
 	case TJNN_CALL: return s->call(x, s->self, training);
 	}
@@ -126,6 +133,7 @@ static tj_tensor *apply_all(const char *site, const tjnn_sequential *m, int from
 
 tj_tensor *tjnn_sequential_apply_at(const char *site, const tjnn_sequential *m, tj_tensor *x, bool training)
 {
-	if (!m->spec) return tj_fail(TJ_ERR_STATE, "tjnn_sequential_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
+	if (!m->spec)
+		return tj_fail(TJ_ERR_STATE, "tjnn_sequential_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
 	return apply_all(site, m, 0, count(m->spec), x, training);
 }

@@ -97,8 +97,8 @@ tj_tensor *tjnn_encoder_block_apply_at(const char *site, const tjnn_encoder_bloc
 	return tjnn_norm_apply(&m->norm2, tj_add(x, feed_forward(site, &p, x)), training);
 }
 
-tj_tensor *tjnn_decoder_block_apply_at(const char *site, const tjnn_decoder_block *m, tj_tensor *x, tj_tensor *memory, const tjnn_attend *how,
-                                       const tjnn_attend *of_memory, bool training)
+tj_tensor *tjnn_decoder_block_apply_at(const char *site, const tjnn_decoder_block *m, tj_tensor *x, tj_tensor *memory,
+                                       const tjnn_attend *how, const tjnn_attend *of_memory, bool training)
 {
 	const parts p = { &m->opts, &m->linear1, &m->linear2, training };
 	if (m->opts.norm_first) {

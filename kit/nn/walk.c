@@ -11,7 +11,7 @@ struct tjnn_walk {
 	char prefix[NN_NAME]; /* the names of the modules around, each with its dot */
 	size_t end[NN_DEPTH]; /* of the prefix around each of them */
 	int depth;
-	bool failed;          /* an error was reported; what follows is not looked at */
+	bool failed; /* an error was reported; what follows is not looked at */
 };
 
 int64_t nn_slots_find(const nn_slots *s, const char *name)
@@ -42,8 +42,10 @@ static bool bad_name(const char *site, tjnn_walk *w, const char *name)
 	if (w->failed) return true;
 	if (name && *name && strlen(w->prefix) + strlen(name) < NN_NAME - 1) return false;
 	w->failed = true;
-	if (!name || !*name) tj_fail(TJ_ERR_ARG, "tjnn_walk", "each layer has a name", "a name below \"%s\" is empty", w->prefix);
-	else tj_fail(TJ_ERR_LIMIT, "tjnn_walk", "shorten it", "the name %s%s has more than %d characters", w->prefix, name, NN_NAME - 2);
+	if (!name || !*name)
+		tj_fail(TJ_ERR_ARG, "tjnn_walk", "each layer has a name", "a name below \"%s\" is empty", w->prefix);
+	else
+		tj_fail(TJ_ERR_LIMIT, "tjnn_walk", "shorten it", "the name %s%s has more than %d characters", w->prefix, name, NN_NAME - 2);
 	return true;
 }
 
@@ -53,8 +55,10 @@ static bool bad_leaf(const char *site, tjnn_walk *w, const char *name, tj_tensor
 	if (bad_name(site, w, name)) return true;
 	if (var && !strchr(name, '.')) return false;
 	w->failed = true;
-	if (!var) tj_fail(TJ_ERR_ARG, "tjnn_walk", "pass the address of a field of the module", "%s%s has no variable", w->prefix, name);
-	else tj_fail(TJ_ERR_ARG, "tjnn_walk", "tjnn_enter() puts a name and a dot in front", "the name %s has a dot", name);
+	if (!var)
+		tj_fail(TJ_ERR_ARG, "tjnn_walk", "pass the address of a field of the module", "%s%s has no variable", w->prefix, name);
+	else
+		tj_fail(TJ_ERR_ARG, "tjnn_walk", "tjnn_enter() puts a name and a dot in front", "the name %s has a dot", name);
 	return true;
 }
 
@@ -65,9 +69,11 @@ static bool bad_shape(const char *site, tjnn_walk *w, const char *name, tj_dims 
 	s->dim[s->rank] = TJ_END_DIM;
 	if (!shape || shape[s->rank] == TJ_END_DIM) return false;
 	w->failed = true;
-	if (s->rank == TJ_MAX_RANK) tj_fail(TJ_ERR_SHAPE, "tjnn_walk", "", "%s%s has more than %d axes", w->prefix, name, TJ_MAX_RANK);
-	else tj_fail(TJ_ERR_SHAPE, "tjnn_walk", "sizes are 0 or more", "axis %d of %s%s has size %lld", s->rank, w->prefix, name,
-	             (long long)shape[s->rank]);
+	if (s->rank == TJ_MAX_RANK)
+		tj_fail(TJ_ERR_SHAPE, "tjnn_walk", "", "%s%s has more than %d axes", w->prefix, name, TJ_MAX_RANK);
+	else
+		tj_fail(TJ_ERR_SHAPE, "tjnn_walk", "sizes are 0 or more", "axis %d of %s%s has size %lld", s->rank, w->prefix, name,
+		        (long long)shape[s->rank]);
 	return true;
 }
 
@@ -93,8 +99,10 @@ static void add(const char *site, tjnn_walk *w, const char *name, tjnn_slot s)
 		all->room = room;
 	}
 	s.name = strdup(full);
-	if (s.name) all->at[all->n++] = s;
-	else nomem(site, w);
+	if (s.name)
+		all->at[all->n++] = s;
+	else
+		nomem(site, w);
 }
 
 void tjnn_param_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_dims shape, tjnn_init init)
@@ -129,8 +137,8 @@ void tjnn_shared_at(const char *site, tjnn_walk *w, const char *name, tj_tensor 
 		return;
 	}
 	w->failed = true;
-	tj_fail(TJ_ERR_ARG, "tjnn_shared", "name the other one first", "%s%s is to be the same as a field that this walk has not named", w->prefix,
-	        name);
+	tj_fail(TJ_ERR_ARG, "tjnn_shared", "name the other one first", "%s%s is to be the same as a field that this walk has not named",
+	        w->prefix, name);
 }
 
 void tjnn_enter_at(const char *site, tjnn_walk *w, const char *fmt, ...)
@@ -143,7 +151,8 @@ void tjnn_enter_at(const char *site, tjnn_walk *w, const char *fmt, ...)
 	if (bad_name(site, w, name)) return;
 	if (w->depth == NN_DEPTH) {
 		w->failed = true;
-		tj_fail(TJ_ERR_LIMIT, "tjnn_enter", "each tjnn_enter() needs its tjnn_leave()", "more than %d modules within each other", NN_DEPTH);
+		tj_fail(TJ_ERR_LIMIT, "tjnn_enter", "each tjnn_enter() needs its tjnn_leave()", "more than %d modules within each other",
+		        NN_DEPTH);
 		return;
 	}
 	w->end[w->depth++] = strlen(w->prefix);
@@ -169,7 +178,8 @@ void tjnn_child_at(const char *site, tjnn_walk *w, const char *name, tjnn_layers
 	layers(w, self);
 	if (!w->failed && w->depth != depth) {
 		w->failed = true;
-		tj_fail(TJ_ERR_STATE, "tjnn_child", "each tjnn_enter() needs its tjnn_leave()", "the layers of %s end within another module", name);
+		tj_fail(TJ_ERR_STATE, "tjnn_child", "each tjnn_enter() needs its tjnn_leave()",
+		        "the layers of %s end within another module", name);
 	}
 	tjnn_leave_at(site, w);
 }

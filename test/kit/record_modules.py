@@ -26,18 +26,23 @@ def run(name, module, forward, *inputs):
     module.train()
     state = module.state_dict()
     for k, v in state.items():
-        if v.dtype.is_floating_point: v.copy_(filled(v.shape, salt_of(k)).abs() + .1 if "running_var" in k else filled(v.shape, salt_of(k)) * .5)
+        if not v.dtype.is_floating_point: continue
+        t = filled(v.shape, salt_of(k))
+        v.copy_(t.abs() + .1 if "running_var" in k else t * .5)
     y = forward(module, *inputs)
     parts = list(y) if isinstance(y, (tuple, list)) else [y]
     loss = sum((p * torch.cos(torch.arange(p.numel(), dtype=torch.float64)).reshape(p.shape)).sum() for p in parts)
-    grads = dict(zip([n for n, _ in module.named_parameters()], torch.autograd.grad(loss, list(module.parameters()), allow_unused=True)))
+    params = dict(module.named_parameters())
+    grads = dict(zip(params, torch.autograd.grad(loss, list(params.values()), allow_unused=True)))
     values = [s for p in parts for s in sums(p)]
     names = []
     for k, v in module.state_dict().items():
         names.append(k + "[" + ",".join(map(str, v.shape)) + "]")
         g = grads.get(k)
         values += sums(g if g is not None else v)
-    print(f'\t{{ "{name}", "{" ".join(names)}", {len(values)}, {{')
+    print(f'\t{{ "{name}",')
+    for i in range(0, len(names), 3): print('\t  "' + " ".join(names[i:i + 3]) + (' "' if i + 3 < len(names) else '",'))
+    print(f"\t  {len(values)}, {{")
     for i in range(0, len(values), 4): print("\t\t" + ", ".join(repr(float(v)) for v in values[i:i + 4]) + ",")
     print("\t} },")
 
@@ -54,8 +59,6 @@ idx = torch.tensor([[0, 2, 5], [2, 1, 3]])
 
 class Residual(nn.Sequential):
     def forward(s, x): return x + super().forward(x)
-class Mean(nn.Module):
-    def forward(s, x): return x.mean((-2, -1))
 
 print("/* SPDX-License-Identifier: MIT */")
 print(f"/* Written by test/kit/record_modules.py: torch {torch.__version__}. */")
@@ -85,7 +88,8 @@ mha = lambda **k: N(nn.MultiheadAttention(8, 2, batch_first=True, **k))
 run("attention", mha(), lambda m, x: m(x, x, x, need_weights=False)[0], X(2, 3, 8))
 run("attention_causal", mha(bias=False), lambda m, x: m(x, x, x, attn_mask=causal, is_causal=True, need_weights=False)[0], X(2, 3, 8))
 pad = torch.tensor([[False, False, True, True], [False, True, False, False]])
-run("attention_cross", mha(), lambda m, q, k, v: m(q, k, v, key_padding_mask=pad, need_weights=False)[0], X(2, 3, 8), filled((2, 4, 8), 8), filled((2, 4, 8), 9))
+run("attention_cross", mha(), lambda m, q, k, v: m(q, k, v, key_padding_mask=pad, need_weights=False)[0],
+    X(2, 3, 8), filled((2, 4, 8), 8), filled((2, 4, 8), 9))
 enc = lambda **k: N(nn.TransformerEncoderLayer(8, 2, 12, dropout=0., batch_first=True, **k))
 run("encoder", enc(), one, X(2, 3, 8))
 run("encoder_first", enc(norm_first=True, activation="gelu", bias=False), lambda m, x: m(x, src_mask=causal, is_causal=True), X(2, 3, 8))
@@ -100,6 +104,7 @@ run("rnn_relu", N(nn.RNN(3, 4, 2, nonlinearity="relu", bidirectional=True)), cel
 run("gru", N(nn.GRU(3, 4, 2, batch_first=True, bidirectional=True)), cells, X(2, 5, 3))
 run("lstm", N(nn.LSTM(3, 4, 2, batch_first=True)), cells, X(2, 5, 3))
 run("lstm_both", N(nn.LSTM(3, 4, 1, bias=False, batch_first=True, bidirectional=True)), cells, X(2, 5, 3))
-run("sequential", N(nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), Residual(nn.Conv2d(4, 4, 3, padding=1), nn.GELU()),
-    nn.MaxPool2d(2), nn.ConvTranspose2d(4, 2, 2, stride=2), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(8, 3), nn.Tanh(), nn.LayerNorm(3))), one, X(2, 1, 4, 4))
+run("sequential", N(nn.Sequential(
+    nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), Residual(nn.Conv2d(4, 4, 3, padding=1), nn.GELU()), nn.MaxPool2d(2),
+    nn.ConvTranspose2d(4, 2, 2, stride=2), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(8, 3), nn.Tanh(), nn.LayerNorm(3))), one, X(2, 1, 4, 4))
 print("};")

@@ -63,7 +63,8 @@ def muon(dtype):
     import torch.optim._muon as m
     m._zeropower_via_newtonschulz = exact_newton_schulz
     class Both:
-        def __init__(s, ps): s.o = [torch.optim.Muon(ps[:1], lr=.02), torch.optim.AdamW(ps[1:], lr=.02, weight_decay=.1, eps=1e-7)]
+        def __init__(s, ps):
+            s.o = [torch.optim.Muon(ps[:1], lr=.02), torch.optim.AdamW(ps[1:], lr=.02, weight_decay=.1, eps=1e-7)]
         def zero_grad(s): [o.zero_grad() for o in s.o]
         def step(s): [o.step() for o in s.o]
     return torch_run(Both, dtype)
@@ -111,10 +112,12 @@ def plateau():
     return out
 L = O.lr_scheduler
 SCHEDULES = {
-    "constant": lambda o: L.ConstantLR(o, 1 / 3, 5), "step": lambda o: L.StepLR(o, 7, .5), "milestones": lambda o: L.MultiStepLR(o, [3, 11, 40], .3),
+    "constant": lambda o: L.ConstantLR(o, 1 / 3, 5), "step": lambda o: L.StepLR(o, 7, .5),
+    "milestones": lambda o: L.MultiStepLR(o, [3, 11, 40], .3),
     "exponential": lambda o: L.ExponentialLR(o, .97), "cosine": lambda o: L.CosineAnnealingLR(o, 40, .002),
     "restarts": lambda o: L.CosineAnnealingWarmRestarts(o, 8, 2, .002), "linear": lambda o: L.LinearLR(o, 1 / 3, 1., 25),
-    "polynomial": lambda o: L.PolynomialLR(o, 50, 2.), "one_cycle": lambda o: L.OneCycleLR(o, .1, 60, cycle_momentum=False), "warm_cosine": warm,
+    "polynomial": lambda o: L.PolynomialLR(o, 50, 2.), "one_cycle": lambda o: L.OneCycleLR(o, .1, 60, cycle_momentum=False),
+    "warm_cosine": warm,
 }
 
 def table(kind, name, values):

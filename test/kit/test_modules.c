@@ -5,7 +5,11 @@
 #include <math.h>
 #include <tjnn.h>
 
-typedef struct recorded { const char *name, *slots; int n; double value[64]; } recorded;
+typedef struct recorded {
+	const char *name, *slots;
+	int n;
+	double value[64];
+} recorded;
 #include "test/kit/recorded_modules.inc"
 
 enum { PARTS = 3, MOST = 64 };
@@ -30,11 +34,20 @@ typedef struct module {
 	tjnn_layers *layers;
 	void (*apply)(net *m, tj_tensor *const *in, tj_tensor **y);
 	int parts;
-	struct { int salt; int64_t dim[5]; } in[3];
+	struct {
+		int salt;
+		int64_t dim[5];
+	} in[3];
 } module;
 
-#define LAYERS(name, call) static void name##_layers(tjnn_walk *w, void *self) { net *m = self; call; }
-#define APPLY(name, call) static void name##_apply(net *m, tj_tensor *const *in, tj_tensor **y) { call; }
+#define LAYERS(name, call) \
+	static void name##_layers(tjnn_walk *w, void *self) \
+	{ \
+		net *m = self; \
+		call; \
+	}
+#define APPLY(name, call) \
+	static void name##_apply(net *m, tj_tensor *const *in, tj_tensor **y) { call; }
 
 LAYERS(linear, tjnn_linear_layer(w, "m", &m->linear, 4, 3, true))
 LAYERS(linear_no_bias, tjnn_linear_layer(w, "m", &m->linear, 4, 3, false))
@@ -42,12 +55,13 @@ APPLY(linear, y[0] = tjnn_linear_apply(&m->linear, in[0]))
 LAYERS(embedding, tjnn_embedding_layer(w, "m", &m->embedding, 6, 4, 2))
 static const int64_t places[] = { 0, 2, 5, 2, 1, 3 };
 APPLY(embedding, (void)in; y[0] = tjnn_embedding_apply(&m->embedding, tj_constant(tj_ctx_current(), TJ_I64, TJ_SHAPE(2, 3), places)))
-LAYERS(conv1d, tjnn_conv_layer(w, "m", &m->conv, 3, 4, TJ_SHAPE(3), true, TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1))))
+LAYERS(conv1d,
+       tjnn_conv_layer(w, "m", &m->conv, 3, 4, TJ_SHAPE(3), true, TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1))))
 LAYERS(conv2d, tjnn_conv_layer(w, "m", &m->conv, 4, 6, TJ_SHAPE(3, 2), true, TJ_OPTS(tj_conv_opts, .padding = TJ_EACH(1), .groups = 2)))
 LAYERS(conv3d, tjnn_conv_layer(w, "m", &m->conv, 2, 3, TJ_SHAPE(2, 2, 2), false, NULL))
-LAYERS(conv_transpose2d,
-       tjnn_conv_transpose_layer(w, "m", &m->conv, 4, 6, TJ_SHAPE(3, 3), true,
-                                 TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1), .output_padding = TJ_EACH(1), .groups = 2)))
+LAYERS(conv_transpose2d, tjnn_conv_transpose_layer(w, "m", &m->conv, 4, 6, TJ_SHAPE(3, 3), true,
+                                                   TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(2), .padding = TJ_EACH(1),
+                                                           .output_padding = TJ_EACH(1), .groups = 2)))
 APPLY(conv, y[0] = tjnn_conv_apply(&m->conv, in[0]))
 LAYERS(batch_norm, tjnn_batch_norm_layer(w, "m", &m->norm, 3))
 LAYERS(instance_norm, tjnn_instance_norm_layer(w, "m", &m->norm, 3, true))
@@ -81,15 +95,28 @@ LAYERS(lstm, tjnn_recurrent_layer(w, "m", &m->recurrent, TJNN_LSTM, 3, 4, CELLS(
 LAYERS(lstm_both, tjnn_recurrent_layer(w, "m", &m->recurrent, TJNN_LSTM, 3, 4, CELLS(.both = true, .no_bias = true)))
 APPLY(recurrent, tjnn_carry c = { 0 }; y[0] = tjnn_recurrent_apply(&m->recurrent, in[0], &c, true); y[1] = c.h; y[2] = c.c)
 static const tjnn_spec chain[] = {
-	{ .kind = TJNN_CONV2D, .in = 1, .out = 4, .kernel = 3, .padding = 1 }, { .kind = TJNN_BATCH, .out = 4 }, { .kind = TJNN_RELU }, { .kind = TJNN_RESIDUAL, .n = 2 },
-	{ .kind = TJNN_CONV2D, .in = 4, .out = 4, .kernel = 3, .padding = 1 }, { .kind = TJNN_GELU }, { .kind = TJNN_MAX_POOL2D, .kernel = 2 },
-	{ .kind = TJNN_CONV_TRANSPOSE2D, .in = 4, .out = 2, .kernel = 2, .stride = 2 }, { .kind = TJNN_AVG_POOL2D, .kernel = 2 }, { .kind = TJNN_FLATTEN },
-	{ .kind = TJNN_LINEAR, .in = 8, .out = 3 }, { .kind = TJNN_TANH }, { .kind = TJNN_LAYER, .out = 3 }, { .kind = TJNN_END_SPEC },
+	{ .kind = TJNN_CONV2D, .in = 1, .out = 4, .kernel = 3, .padding = 1 },
+	{ .kind = TJNN_BATCH, .out = 4 },
+	{ .kind = TJNN_RELU },
+	{ .kind = TJNN_RESIDUAL, .n = 2 },
+	{ .kind = TJNN_CONV2D, .in = 4, .out = 4, .kernel = 3, .padding = 1 },
+	{ .kind = TJNN_GELU },
+	{ .kind = TJNN_MAX_POOL2D, .kernel = 2 },
+	{ .kind = TJNN_CONV_TRANSPOSE2D, .in = 4, .out = 2, .kernel = 2, .stride = 2 },
+	{ .kind = TJNN_AVG_POOL2D, .kernel = 2 },
+	{ .kind = TJNN_FLATTEN },
+	{ .kind = TJNN_LINEAR, .in = 8, .out = 3 },
+	{ .kind = TJNN_TANH },
+	{ .kind = TJNN_LAYER, .out = 3 },
+	{ .kind = TJNN_END_SPEC },
 };
 LAYERS(sequential, tjnn_sequential_layer(w, "m", &m->sequential, chain))
 APPLY(sequential, y[0] = tjnn_sequential_apply(&m->sequential, in[0], true))
 
-#define D(...) { __VA_ARGS__, TJ_END_DIM }
+#define D(...) \
+	{ \
+		__VA_ARGS__, TJ_END_DIM \
+	}
 static const module modules[] = {
 	{ "linear", linear_layers, linear_apply, 1, { { 7, D(2, 5, 4) } } },
 	{ "linear_no_bias", linear_no_bias_layers, linear_apply, 1, { { 7, D(2, 4) } } },
@@ -160,7 +187,10 @@ static void sums(tj_tensor *t, double *out)
 }
 
 /* in: the inputs; out: the parts of the result, then the gradient by each parameter. */
-typedef struct run { net *net; const module *of; } run;
+typedef struct run {
+	net *net;
+	const module *of;
+} run;
 static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const run *r = self;
@@ -209,7 +239,9 @@ static void compare(const module *of)
 	names_of(n.model, names);
 	assert_string_equal(names, want->slots);
 	fill_model(c, n.model);
-	if (!strcmp(of->name, "embedding")) tj_assign(n.embedding.weight, tj_index_fill(n.embedding.weight, 0, tj_from_data(c, TJ_I64, TJ_SHAPE(1), &places[1]), tj_f(0)));
+	if (!strcmp(of->name, "embedding"))
+		tj_assign(n.embedding.weight,
+		          tj_index_fill(n.embedding.weight, 0, tj_from_data(c, TJ_I64, TJ_SHAPE(1), &places[1]), tj_f(0)));
 	for (; nin < 3 && of->in[nin].salt; nin++) {
 		int rank = 0;
 		while (rank < 5 && of->in[nin].dim[rank] != TJ_END_DIM) rank++;
@@ -229,7 +261,8 @@ static void compare(const module *of)
 	}
 	assert_int_equal(at, want->n);
 	for (int i = 0; i < at; i++)
-		if (!(fabs(got[i] - want->value[i]) <= 1e-11 * (1 + fabs(want->value[i])))) fail_msg("%s: value %d is %.17g, PyTorch's %.17g", of->name, i, got[i], want->value[i]);
+		if (!(fabs(got[i] - want->value[i]) <= 1e-11 * (1 + fabs(want->value[i]))))
+			fail_msg("%s: value %d is %.17g, PyTorch's %.17g", of->name, i, got[i], want->value[i]);
 	tjnn_close(n.model);
 	tj_close(c);
 }

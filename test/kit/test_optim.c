@@ -12,7 +12,9 @@ enum { STEPS = 20, RATES = 60 };
 /* As record_training.py has them. */
 static double value(int64_t i, int salt) { return (double)((i * 7919 + salt * 104729 + 17) % 241 - 120) / 100; }
 
-typedef struct pair { tj_tensor *w, *b; } pair;
+typedef struct pair {
+	tj_tensor *w, *b;
+} pair;
 typedef struct problem {
 	pair p;
 	tj_tensor *k[2], *q[2]; /* constants of the loss */
@@ -40,7 +42,8 @@ static void step(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_tensor *of[2] = { p->p.w, p->p.b }, *loss = NULL;
 	(void)in;
 	for (int i = 0; i < 2; i++) {
-		tj_tensor *one = tj_add(tj_sum(tj_mul(p->k[i], tj_square(tj_sub(of[i], p->q[i]))), TJ_ALL, false), tj_sum(tj_sin(of[i]), TJ_ALL, false));
+		tj_tensor *one = tj_add(tj_sum(tj_mul(p->k[i], tj_square(tj_sub(of[i], p->q[i]))), TJ_ALL, false),
+		                        tj_sum(tj_sin(of[i]), TJ_ALL, false));
 		loss = loss ? tj_add(loss, one) : one;
 	}
 	tjnn_optim_step(p->optim, loss);
@@ -83,7 +86,8 @@ static void compare(const char *name, tj_dtype dtype, tjnn_rule rule, const tjnn
 	problem *p = open_problem(c, dtype, &m);
 	p->optim = tjnn_optim_open(m, rule, opts);
 	kit_ok(c);
-	tj_fn *f = tj_compile(c, step, p, TJ_OPTS(tj_compile_opts, .name = "step", .nout = 1, .mode = mode, .state = tjnn_optim_vars(p->optim)));
+	tj_fn *f = tj_compile(c, step, p,
+	                      TJ_OPTS(tj_compile_opts, .name = "step", .nout = 1, .mode = mode, .state = tjnn_optim_vars(p->optim)));
 	for (int i = 0; i < STEPS; i++) {
 		double got[2];
 		for (int64_t k = 0; k < turns; k++) tj_call1(f, TJ_NONE);
@@ -91,7 +95,8 @@ static void compare(const char *name, tj_dtype dtype, tjnn_rule rule, const tjnn
 		sums(p, got);
 		for (int k = 0; k < 2; k++)
 			if (!(fabs(got[k] - want[2 * i + k]) <= bound * (1 + fabs(want[2 * i + k]))))
-				fail_msg("%s, %s, step %d: %.17g, PyTorch's %.17g", name, tj_dtype_name(dtype), i + 1, got[k], want[2 * i + k]);
+				fail_msg("%s, %s, step %d: %.17g, PyTorch's %.17g", name, tj_dtype_name(dtype), i + 1, got[k],
+				         want[2 * i + k]);
 	}
 	assert_int_equal(tjnn_optim_steps(p->optim), STEPS);
 	tjnn_optim_close(p->optim);
@@ -149,7 +154,8 @@ static void rates(const char *name, tjnn_schedule s, const double *want)
 {
 	for (int i = 0; i < RATES; i++) {
 		const double got = tjnn_schedule_at(&s, 0.1, i);
-		if (!(fabs(got - want[i]) <= 1e-12 * (1e-3 + fabs(want[i])))) fail_msg("%s, step %d: %.17g, PyTorch's %.17g", name, i, got, want[i]);
+		if (!(fabs(got - want[i]) <= 1e-12 * (1e-3 + fabs(want[i]))))
+			fail_msg("%s, step %d: %.17g, PyTorch's %.17g", name, i, got, want[i]);
 	}
 }
 
@@ -286,8 +292,9 @@ static void test_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rules), cmocka_unit_test(test_options), cmocka_unit_test(test_schedules), cmocka_unit_test(test_plateau),
-		cmocka_unit_test(test_averages), cmocka_unit_test(test_lbfgs), cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_rules),   cmocka_unit_test(test_options),  cmocka_unit_test(test_schedules),
+		cmocka_unit_test(test_plateau), cmocka_unit_test(test_averages), cmocka_unit_test(test_lbfgs),
+		cmocka_unit_test(test_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

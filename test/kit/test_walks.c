@@ -6,14 +6,20 @@
 #include <tjnn.h>
 
 /* ---- initial values ---- */
-typedef struct one { tj_tensor *w; tjnn_init init; int64_t dim[4]; } one;
+typedef struct one {
+	tj_tensor *w;
+	tjnn_init init;
+	int64_t dim[4];
+} one;
 static void one_layers(tjnn_walk *w, void *self)
 {
 	one *m = self;
 	tjnn_param(w, "w", &m->w, m->dim, m->init);
 }
 
-typedef struct moments { double mean, deviation, least, most; } moments;
+typedef struct moments {
+	double mean, deviation, least, most;
+} moments;
 static moments moments_of(tjnn_init init, int64_t a, int64_t b)
 {
 	one m = { .init = init, .dim = { a, b, TJ_END_DIM } };
@@ -125,7 +131,9 @@ static void test_names(void **state)
 	char names[400] = "";
 	tj_ctx *c = kit_open();
 	assert_int_equal(tjnn_visit(layers, &m, note, names), TJ_OK);
-	assert_string_equal(names, "tokens.weight blocks.0.inner.up.weight blocks.0.inner.up.bias blocks.1.inner.up.weight blocks.1.inner.up.bias head= scale seen ");
+	assert_string_equal(
+		names,
+		"tokens.weight blocks.0.inner.up.weight blocks.0.inner.up.bias blocks.1.inner.up.weight blocks.1.inner.up.bias head= scale seen ");
 	assert_null(m.scale);
 	tjnn_model *model = tjnn_open(c, layers, &m, TJ_OPTS(tjnn_open_opts, .seed = 1));
 	assert_true(m.head.weight == m.tokens.weight);
@@ -172,8 +180,16 @@ static void test_seeds(void **state)
 static void test_errors(void **state)
 {
 	(void)state;
-	static const char *const want[] = { "", "two of the name scale", "ends within open.", "no module was entered", "has a dot", "need two axes",
-		                            "has not named", "3 to 4 channels in 2 groups", "width 9, 2 heads", "is empty" };
+	static const char *const want[] = { "",
+		                            "two of the name scale",
+		                            "ends within open.",
+		                            "no module was entered",
+		                            "has a dot",
+		                            "need two axes",
+		                            "has not named",
+		                            "3 to 4 channels in 2 groups",
+		                            "width 9, 2 heads",
+		                            "is empty" };
 	tj_ctx *c = kit_open();
 	for (int i = 1; i < 10; i++) {
 		net m = { .wrong = i };
@@ -195,7 +211,10 @@ static void test_errors(void **state)
 }
 
 /* ---- decoding ---- */
-typedef struct decoder { tjnn_encoder_block block[2]; tjnn_kv_cache cache[2]; } decoder;
+typedef struct decoder {
+	tjnn_encoder_block block[2];
+	tjnn_kv_cache cache[2];
+} decoder;
 static void decoder_layers(tjnn_walk *w, void *self)
 {
 	decoder *m = self;
@@ -203,7 +222,8 @@ static void decoder_layers(tjnn_walk *w, void *self)
 		char name[16];
 		snprintf(name, sizeof name, "%d", i);
 		tjnn_encoder_block_layer(w, name, &m->block[i],
-		                         TJ_OPTS(tjnn_block_opts, .width = 16, .heads = 4, .kv_heads = 2, .rotary = 10000, .norm_first = true, .gelu = true));
+		                         TJ_OPTS(tjnn_block_opts, .width = 16, .heads = 4, .kv_heads = 2, .rotary = 10000,
+		                                 .norm_first = true, .gelu = true));
 	}
 }
 static void whole(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -216,7 +236,8 @@ static void next(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	decoder *m = self;
 	out[0] = in[0];
-	for (int i = 0; i < 2; i++) out[0] = tjnn_encoder_block_apply(&m->block[i], out[0], TJ_OPTS(tjnn_attend, .cache = &m->cache[i]), false);
+	for (int i = 0; i < 2; i++)
+		out[0] = tjnn_encoder_block_apply(&m->block[i], out[0], TJ_OPTS(tjnn_attend, .cache = &m->cache[i]), false);
 }
 
 /* Place by place, and three at once, the results are those of all places at once. */
@@ -267,8 +288,9 @@ static void test_rotary(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_distributions), cmocka_unit_test(test_matrices), cmocka_unit_test(test_names), cmocka_unit_test(test_seeds),
-		cmocka_unit_test(test_errors), cmocka_unit_test(test_cache), cmocka_unit_test(test_rotary),
+		cmocka_unit_test(test_distributions), cmocka_unit_test(test_matrices), cmocka_unit_test(test_names),
+		cmocka_unit_test(test_seeds),         cmocka_unit_test(test_errors),   cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_rotary),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ FUZZ    := fuzz fuzz_api fuzz_calls fuzz_counts fuzz_layers fuzz_loops fuzz_read
 TESTOBJ := $(TESTS:=.o) \
            $(patsubst %,$(BUILD)/test/%.o,matrix $(FUZZ) gen ulp ulp_more stress mock mock_code cuda_static products products_graph)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
-CLIOBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c))
+CLIOBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c)) $(patsubst %,$(BUILD)/kit/files/%.o,npy replace tensor why)
 TJ      := $(if $(shell echo '\#include <jansson.h>' | $(CC) -E - 2>&1 >/dev/null),,$(BUILD)/tj) # without jansson there is no command
 EXSRC   := $(wildcard examples/*.c)
 EXAMPLES:= $(EXSRC:%.c=$(BUILD)/%)
@@ -77,7 +77,6 @@ $(BUILD)/test/unit/%: $(BUILD)/test/unit/%.o $(MOCK) $(BUILD)/libtj.a $(BUILD)/l
 $(BUILD)/test/unit/test_grad $(BUILD)/test/unit/test_states $(BUILD)/test/unit/test_turns $(BUILD)/test/unit/test_vmap: $(BUILD)/test/gen.o
 $(BUILD)/test/unit/test_training: $(BUILD)/bench/models.o
 $(BUILD)/test/unit/test_export: $(BUILD)/embed/tjrt.o
-$(BUILD)/test/unit/test_npy: $(BUILD)/cli/npy.o
 $(BUILD)/test/doc.inc: test/doc.awk include/tj.h
 	@mkdir -p $(@D)
 	awk -f $^ >$@

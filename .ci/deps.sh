@@ -3,10 +3,9 @@
 # Installs the Debian packages that building and testing need, if any is missing. Uses apt-get as root, else through sudo; if neither
 # works, it says what to do.
 set -eu
-packages="gcc g++ libc6-dev llvm-19-dev libdnnl-dev libxxhash-dev libmpfr-dev libcmocka-dev tcc pkg-config cmake
-	libjansson-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev"
+packages="gcc g++ libc6-dev llvm-19-dev libdnnl-dev libxxhash-dev libmpfr-dev libcmocka-dev tcc pkg-config cmake"
+packages="$packages libjansson-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev"
 missing=
-packages=$(echo $packages)
 for p in $packages scdoc mandoc; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"
 done

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* tj run: calls an exported function with files of NumPy. */
 #include "cli/cli.h"
-#include "cli/npy.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <tjfiles.h>
 
 typedef struct words { const char **v; int n; } words;
 typedef struct asked {      /* what the command line says */
@@ -72,14 +72,13 @@ static bool is_number(const char *text, bool whole, tj_scalar *s)
 static int load(call *x, int i)
 {
 	const char *type = "", *from = x->in_file[i];
-	char why[NPY_WHY];
 	tj_scalar s;
 	tj_fn_argument(x->f, i, &type);
 	const bool whole = !strcmp(type, "int"), number = whole || !strcmp(type, "float");
 	if (!from) return cli_error("argument %d, %s, is missing: -i %d=%s", i, type, i, number ? "NUMBER" : "FILE"), CLI_USAGE;
 	if (!number) {
-		x->in[i] = npy_load(x->c, from, why);
-		return x->in[i] ? CLI_OK : (cli_error("%s: %s", from, why), CLI_FAILED);
+		x->in[i] = tj_npy_load(x->c, from);
+		return tj_is_poison(x->in[i]) ? cli_failed(x->c) : CLI_OK;
 	}
 	if (!is_number(from, whole, &s)) return CLI_USAGE;
 	x->in[i] = whole ? tj_i(s.i) : tj_f(s.f);
@@ -130,8 +129,7 @@ static json_t *tensor_data(const char *name, tj_tensor *t, const char *file)
 
 static int save(call *x, json_t *list, const char *name, tj_tensor *t, const char *file)
 {
-	char why[NPY_WHY];
-	if (file && !npy_save(x->c, file, t, why)) return cli_error("%s: %s", file, why), CLI_FAILED;
+	if (file && tj_npy_save(t, file) != TJ_OK) return cli_failed(x->c);
 	json_array_append_new(list, tensor_data(name, t, file));
 	return CLI_OK;
 }

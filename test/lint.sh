@@ -39,6 +39,10 @@ same_name() { # .c files that share a name, but those that treat one subject at 
 rule 'a file has a name of its own (docs/ARCHITECTURE.md)' "$(same_name)"
 rule 'functions/ is made of functions of <tj.h>' \
 	"$(grep -nE '#include "' functions/*.[ch] | grep -v '"functions/functions.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' functions/*.[ch])"
+rule 'kit/ is made of functions of <tj.h>' \
+	"$(grep -rnE '#include "' --include='*.[ch]' kit | grep -v '"kit/[a-z/]*\.h"')$(grep -rnE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' kit/*/)"
+rule 'kit/files/ includes nothing of kit/data/ and kit/nn/, and kit/data/ nothing of kit/nn/' \
+	"$(grep -nE '(#include "kit/(data|nn)/)|<tj(data|nn).h>' kit/files/*.[ch])$(grep -nE '(#include "kit/nn/)|<tjnn.h>' kit/data/*.[ch])"
 rule 'the command tj uses only <tj.h>' \
 	"$(grep -nE '#include "' cli/*.[ch] | grep -v '"cli/[a-z]*\.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' cli/*.[ch])"
 variables() { # of the environment that the library reads and tj info does not know
@@ -46,20 +50,20 @@ variables() { # of the environment that the library reads and tj info does not k
 		while read -r v; do grep -q "{ $v, " cli/info.c || echo "$v"; done
 }
 rule 'examples use only <tj.h>' "$(grep -nE '#include "' examples/*.c 2>/dev/null)"
-folders='runtime guards ir lower jit functions codegen_llvm codegen_cuda' # of the library
+folders='runtime guards ir lower jit functions codegen_llvm codegen_cuda kit' # of the libraries
 rule 'tj info knows every variable of the environment' "$(variables)"
 rule 'no include has ..' "$(grep -rnE '#include "\.\.' --include='*.[ch]' $folders)"
 
 rule 'tj.h and docs/OPS.md follow ir/ops.def (make gen)' "$("$1" -c include/tj.h docs/OPS.md 2>&1)"
 rule 'every file ends its lines without blanks' \
-	"$(grep -rnE '[	 ]+$' --include='*.[ch]' $folders cli examples test/unit test/fake | head -5)"
+	"$(grep -rnE '[	 ]+$' --include='*.[ch]' $folders cli examples test/unit test/kit test/fake | head -5)"
 rule 'the library prints to stdout nowhere and never exits' \
 	"$(grep -rnE '\b(printf|puts|putchar|exit|abort|assert)\(' --include='*.c' $folders |
 		grep -vE 'ir/opdoc\.c|_Static_assert' | head -5)"
 rule 'locks are taken by rt_lock(), which a fork waits for' \
 	"$(grep -nE 'pthread_mutex_(un)?lock\(' jit/*.c guards/*.c ir/*.c lower/*.c runtime/*.c | head -5)"
-rule 'no files of runtime/, guards/, lower/ or jit/ call each other in a circle' \
-	"$(for d in runtime guards lower jit; do test/circles.sh "$(dirname "$1")" $d; done)"
+rule 'no files of runtime/, guards/, lower/, jit/, kit/files/ or kit/data/ call each other in a circle' \
+	"$(for d in runtime guards lower jit kit/files kit/data; do test/circles.sh "$(dirname "$1")" $d; done)"
 circle() { # folder, how many of its files may call each other in a circle
 	n=$(test/circles.sh "$(dirname "$build")" "$1" | wc -l)
 	[ "$n" -le "$2" ] || echo "$1: $n files, $2 were known"

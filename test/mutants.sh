@@ -19,6 +19,7 @@ tar -cf - --exclude=./.git --exclude="./$build-*" . | tar -xf - -C "$tree" || ex
 target() { # the file to build for a program
 	case $1 in
 	test_*) echo "$build/test/unit/$1" ;;
+	kit_test_*) echo "$build/test/kit/${1#kit_}" ;;
 	goldens) echo "$build/tjc" ;;
 	examples) for e in examples/*.c; do echo "$build/${e%.c}"; done ;;
 	products_*) echo "$build/test/products" ;;

@@ -3,11 +3,11 @@
 # Prints each prototype that is not in the section of the file that defines the function: header, function, file.
 # A section of a header begins with a comment `/* ---- ...` or `/* plan.c */`. It is for the files that the comment names. If it names none,
 # and before the first section, it is for the .c file with the name of the header. A function that is not found is defined by a macro.
-for d in runtime ir guards lower codegen_llvm jit; do
+for d in runtime ir guards lower codegen_llvm jit kit/files kit/data; do
 	awk '
 		FNR == 1 { file = FILENAME; sub(/.*\//, "", file); header = file ~ /\.h$/; files = file; sub(/\.h$/, ".c", files); own = files }
-		!match($0, /(rt|ir|gd|lo|cg|jit)_[a-z_0-9]+\(/) || !/^[a-z_].*[ *](rt|ir|gd|lo|cg|jit)_[a-z_0-9]+\(/ { name = "" }
-		match($0, /[ *](rt|ir|gd|lo|cg|jit)_[a-z_0-9]+\(/) && /^[a-z_]/ { name = substr($0, RSTART + 1, RLENGTH - 2) }
+		!match($0, /(rt|ir|gd|lo|cg|jit|kit)_[a-z_0-9]+\(/) || !/^[a-z_].*[ *](rt|ir|gd|lo|cg|jit|kit)_[a-z_0-9]+\(/ { name = "" }
+		match($0, /[ *](rt|ir|gd|lo|cg|jit|kit)_[a-z_0-9]+\(/) && /^[a-z_]/ { name = substr($0, RSTART + 1, RLENGTH - 2) }
 		!header { if (name != "" && !/;$/ && !/^(static|typedef)/) home[name] = home[name] " " file; next }
 		/^\/\* ---- / { files = own }
 		/^\/\* (---- .*)?[a-z_0-9]+\.c[ ,:.]/ {

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Files of NumPy: what it writes is read, what is written is what it writes, and broken files give an error. */
-#include "cli/npy.h"
+#include "kit/files/files.h"
+#undef TJ_SITE
+#define TJ_SITE __FILE__ ":" TJ_STR(__LINE__)
 #include "test/kit.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,24 +30,26 @@ static file made(int version, const char *header, const void *data, size_t bytes
 	return f;
 }
 
-static bool reads(const file *f, npy_array *a, char why[NPY_WHY])
+static bool reads(const file *f, kit_npy *a, kit_why *why)
 {
 	FILE *m = fmemopen((void *)(uintptr_t)f->v, f->n ? f->n : 1, "rb");
 	assert_non_null(m);
 	if (!f->n) fgetc(m);
-	const bool ok = npy_read(m, a, why);
+	kit_source source = kit_source_of(m);
+	const bool ok = kit_npy_read(&source, a, why);
 	fclose(m);
 	return ok;
 }
 
 /* The same from a file on the disk, whose size is known. */
-static bool reads_file(const file *f, npy_array *a, char why[NPY_WHY])
+static bool reads_file(const file *f, kit_npy *a, kit_why *why)
 {
 	FILE *t = tmpfile();
 	assert_non_null(t);
 	assert_int_equal(fwrite(f->v, 1, f->n, t), f->n);
 	rewind(t);
-	const bool ok = npy_read(t, a, why);
+	kit_source source = kit_source_of(t);
+	const bool ok = kit_npy_read(&source, a, why);
 	fclose(t);
 	return ok;
 }
@@ -56,19 +62,19 @@ static void versions(void **s)
 	(void)s;
 	for (int version = 1; version <= 3; version++)
 		for (int fortran = 0; fortran < 2; fortran++) {
-			char why[NPY_WHY] = "";
-			npy_array a;
+			kit_why why = { 0 };
+			kit_npy a;
 			const file f = made(version,
 			                    fortran ? "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }"
 			                            : "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
 			                    six, sizeof six);
-			assert_true(reads(&f, &a, why) && a.dtype == TJ_F32 && a.rank == 2 && a.dim[0] == 2 && a.dim[1] == 3 && a.bytes == 24);
+			assert_true(reads(&f, &a, &why) && a.dtype == TJ_F32 && a.rank == 2 && a.dim[0] == 2 && a.dim[1] == 3 && a.bytes == 24);
 			assert_true(a.dim[2] == TJ_END_DIM && a.stride[2] == TJ_END_DIM);
 			assert_true(fortran ? a.stride[0] == 1 && a.stride[1] == 2 : a.stride[0] == 3 && a.stride[1] == 1);
 			assert_memory_equal(a.data, six, sizeof six);
-			npy_free(&a);
-			assert_true(reads_file(&f, &a, why));
-			npy_free(&a);
+			free(a.data);
+			assert_true(reads_file(&f, &a, &why));
+			free(a.data);
 		}
 }
 
@@ -80,11 +86,11 @@ static void spellings(void **s)
 		                               "  { 'shape' : ( 2 , 3 , ) ,\n 'descr' : '=f4' , 'fortran_order' : False , }  " };
 	(void)s;
 	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
-		char why[NPY_WHY] = "";
-		npy_array a;
+		kit_why why = { 0 };
+		kit_npy a;
 		const file f = made(1, headers[i], six, sizeof six);
-		if (!reads(&f, &a, why)) fail_msg("%s: %s", headers[i], why);
-		npy_free(&a);
+		if (!reads(&f, &a, &why)) fail_msg("%s: %s", headers[i], why.text);
+		free(a.data);
 	}
 }
 
@@ -98,13 +104,14 @@ static void shapes(void **s)
 		      { "(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1)", 16, 4 } };
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		char header[160], why[NPY_WHY] = "";
-		npy_array a;
+		char header[160];
+		kit_why why = { 0 };
+		kit_npy a;
 		snprintf(header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", cases[i].shape);
 		const file f = made(1, header, six, cases[i].bytes);
-		if (!reads(&f, &a, why)) fail_msg("%s: %s", header, why);
+		if (!reads(&f, &a, &why)) fail_msg("%s: %s", header, why.text);
 		assert_true(a.rank == cases[i].rank && a.bytes == cases[i].bytes);
-		npy_free(&a);
+		free(a.data);
 	}
 }
 
@@ -144,12 +151,12 @@ static void refused(void **s)
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		for (int disk = 0; disk < 2; disk++) {
-			char why[NPY_WHY] = "";
-			npy_array a;
+			kit_why why = { 0 };
+			kit_npy a;
 			const file f = made(1 + (int)(i % 3), cases[i].header, six, sizeof six);
-			assert_false(disk ? reads_file(&f, &a, why) : reads(&f, &a, why));
+			assert_false(disk ? reads_file(&f, &a, &why) : reads(&f, &a, &why));
 			assert_null(a.data);
-			if (!strstr(why, cases[i].why)) fail_msg("%s: \"%s\" is not in \"%s\"", cases[i].header, cases[i].why, why);
+			if (!strstr(why.text, cases[i].why)) fail_msg("%s: \"%s\" is not in \"%s\"", cases[i].header, cases[i].why, why.text);
 		}
 }
 
@@ -162,24 +169,24 @@ static void broken_prefix(void **s)
 		      { 7, 1, "version 1.1" },
 		      { 9, 255, "ends in its header" } };
 	file f = made(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (6,), }", six, sizeof six);
-	char why[NPY_WHY] = "";
-	npy_array a;
+	kit_why why = { 0 };
+	kit_npy a;
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		file g = f;
 		g.v[cases[i].at] = (unsigned char)cases[i].value;
-		assert_false(reads(&g, &a, why));
-		assert_non_null(strstr(why, cases[i].why));
+		assert_false(reads(&g, &a, &why));
+		assert_non_null(strstr(why.text, cases[i].why));
 	}
 	for (; f.n--;) { /* each beginning of the file */
-		assert_false(reads(&f, &a, why));
-		assert_false(reads_file(&f, &a, why));
+		assert_false(reads(&f, &a, &why));
+		assert_false(reads_file(&f, &a, &why));
 		if (!f.n) break;
 	}
 	f = made(2, "{}", NULL, 0);
 	f.v[11] = 127; /* a header of 2 GB */
-	assert_false(reads(&f, &a, why));
-	assert_non_null(strstr(why, "more than any array needs"));
+	assert_false(reads(&f, &a, &why));
+	assert_non_null(strstr(why.text, "more than any array needs"));
 }
 
 /* Random changes of files: none crashes, and what is read has no more bytes than the file. */
@@ -194,8 +201,8 @@ static void random_changes(void **s)
 	int read = 0;
 	(void)s;
 	for (int i = 0; i < TURNS; i++) {
-		char why[NPY_WHY] = "";
-		npy_array a;
+		kit_why why = { 0 };
+		kit_npy a;
 		file f = made(1 + i % 3, headers[i / 3 % 3], six, sizeof six);
 		const size_t header = f.n - sizeof six;
 		for (int k = 0; k <= i % 4; k++) {
@@ -204,12 +211,12 @@ static void random_changes(void **s)
 			*at = r >> 32 & 1 ? (unsigned char)likely[(r >> 40) % (sizeof likely - 1)] : (unsigned char)(r >> 40);
 		}
 		if (i % 5 == 0) f.n = r % f.n + 1;
-		if (!(i % 64 ? reads(&f, &a, why) : reads_file(&f, &a, why))) {
-			assert_true(*why && !a.data);
+		if (!(i % 64 ? reads(&f, &a, &why) : reads_file(&f, &a, &why))) {
+			assert_true(*why.text && !a.data);
 			continue;
 		}
 		assert_true(a.bytes <= f.n && a.rank >= 0 && a.rank <= TJ_MAX_RANK && a.dim[a.rank] == TJ_END_DIM);
-		npy_free(&a);
+		free(a.data);
 		read++;
 	}
 	assert_in_range(read, 1, TURNS - 1);
@@ -233,78 +240,175 @@ static void as_numpy_writes(void **s)
 	};
 	(void)s;
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-		char *text = NULL, why[NPY_WHY] = "";
-		size_t n = 0, bytes = tj_dtype_size(cases[i].dtype);
+		char text[KIT_NPY_HEADER];
+		size_t bytes = tj_dtype_size(cases[i].dtype);
 		for (int k = 0; k < cases[i].rank; k++) bytes *= (size_t)cases[i].dim[k];
-		FILE *m = open_memstream(&text, &n);
-		assert_true(npy_write(m, cases[i].dtype, cases[i].rank, cases[i].dim, six, why));
-		fclose(m);
+		const size_t n = kit_npy_header(cases[i].dtype, cases[i].rank, cases[i].dim, text);
 		const file want = made(1, cases[i].header, six, bytes);
-		assert_int_equal(n, want.n);
+		assert_int_equal(n + bytes, want.n);
 		assert_memory_equal(text, want.v, n);
-		free(text);
 	}
-}
-
-static void full_disk(void **s)
-{
-	char why[NPY_WHY] = "";
-	FILE *f = fopen("/dev/full", "wb");
-	(void)s;
-	if (!f) SKIP("/dev/full is missing");
-	assert_false(npy_write(f, TJ_F32, 1, (const int64_t[]){ 6 }, six, why));
-	assert_non_null(strstr(why, "No space left"));
-	fclose(f);
 }
 
 /* ---- tensors ---- */
+typedef struct place { char folder[40], path[64], link[64]; } place;
+
+static place make_place(void)
+{
+	place p = { .folder = "/tmp/test_npy.XXXXXX" };
+	assert_non_null(mkdtemp(p.folder));
+	snprintf(p.path, sizeof p.path, "%s/x.npy", p.folder);
+	snprintf(p.link, sizeof p.link, "%s/link.npy", p.folder);
+	return p;
+}
+
+static void drop_place(const place *p)
+{
+	unlink(p->link);
+	unlink(p->path);
+	assert_int_equal(rmdir(p->folder), 0); /* no file was left beside it */
+}
+
 static void tensors(void **s)
 {
-	char folder[] = "/tmp/test_npy.XXXXXX", path[64], link[64], why[NPY_WHY] = "";
+	const place p = make_place();
 	(void)s;
-	assert_non_null(mkdtemp(folder));
-	snprintf(path, sizeof path, "%s/x.npy", folder);
-	snprintf(link, sizeof link, "%s/link.npy", folder);
 	tj_ctx *c = tj_open(NULL);
 	for (int t = 0; t < TJ_DTYPE_COUNT; t++) {
 		tj_tensor *x = tj_cast(tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), six), (tj_dtype)t);
-		if (!npy_save(c, path, tj_transpose(x, 0, 1), why)) fail_msg("%s", why);
-		tj_tensor *y = npy_load(c, path, why);
-		if (!y) fail_msg("%s", why);
+		assert_int_equal(tj_npy_save(tj_transpose(x, 0, 1), p.path), TJ_OK);
+		tj_tensor *y = tj_npy_load(c, p.path);
 		assert_true(tj_dtype_of(y) == (tj_dtype)t && tj_rank(y) == 2 && tj_dim(y, 0) == 3 && tj_dim(y, 1) == 2);
 		assert_true(tj_truth(tj_all(tj_eq(tj_transpose(y, 0, 1), x), TJ_ALL, false)));
 	}
-	struct stat st;
-	assert_int_equal(chmod(path, 0640), 0);
-	assert_int_equal(symlink("x.npy", link), 0);
-	assert_true(npy_save(c, link, F32(c, 1, 2), why));
-	assert_true(!lstat(link, &st) && S_ISLNK(st.st_mode) && !stat(path, &st) && (st.st_mode & 0777) == 0640);
 	const file fortran = made(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }", six, sizeof six);
-	FILE *f = fopen(path, "wb");
+	FILE *f = fopen(p.path, "wb");
 	assert_int_equal(fwrite(fortran.v, 1, fortran.n, f), fortran.n);
 	fclose(f);
-	assert_f32(npy_load(c, path, why), 1, 3, 5, 2, 4, 6);
-	assert_null(npy_load(c, "/nowhere/x.npy", why));
-	assert_non_null(strstr(why, "No such file"));
-	assert_false(npy_save(c, "/nowhere/x.npy", F32(c, 1), why));
-	assert_false(npy_save(c, "/dev/full", F32(c, 1), why));
-	assert_non_null(strstr(why, "No space left"));
-	assert_false(npy_save(c, path, tj_add(F32(c, 1, 2), F32(c, 1, 2, 3)), why)); /* poison: the file stays as it was */
-	assert_non_null(strstr(why, "broadcast"));
-	assert_f32(npy_load(c, path, why), 1, 3, 5, 2, 4, 6);
+	assert_f32(tj_npy_load(c, p.path), 1, 3, 5, 2, 4, 6);
 	kit_ok(c);
 	tj_close(c);
-	unlink(link);
-	unlink(path);
-	assert_int_equal(rmdir(folder), 0); /* no file was left beside it */
+	drop_place(&p);
+}
+
+static void errors(void **s)
+{
+	const place p = make_place();
+	(void)s;
+	tj_ctx *c = tj_open(NULL);
+	assert_int_equal(tj_npy_save(F32(c, 1, 3), p.path), TJ_OK);
+	assert_true(tj_is_poison(tj_npy_load(c, "/nowhere/x.npy")));
+	kit_error(c, TJ_ERR_IO, "/nowhere/x.npy: No such file");
+	assert_true(tj_is_poison(tj_npy_load(c, NULL)));
+	kit_error(c, TJ_ERR_ARG, "the path is NULL");
+	assert_int_equal(tj_npy_save(F32(c, 1), "/nowhere/x.npy"), TJ_ERR_IO);
+	kit_error(c, TJ_ERR_IO, "No such file");
+	assert_int_equal(tj_npy_save(F32(c, 1), p.folder), TJ_ERR_IO);
+	kit_error(c, TJ_ERR_IO, "Is a directory");
+	assert_int_equal(tj_npy_save(F32(c, 1), ""), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "the path is empty");
+	if (!access("/dev/full", W_OK)) {
+		assert_int_equal(tj_npy_save(F32(c, 1), "/dev/full"), TJ_ERR_IO);
+		kit_error(c, TJ_ERR_IO, "No space left");
+	}
+	assert_true(tj_npy_save(tj_add(F32(c, 1, 2), F32(c, 1, 2, 3)), p.path) != TJ_OK); /* poison */
+	kit_error(c, TJ_ERR_SHAPE, "broadcast");
+	assert_true(tj_npy_save(tj_f(1), p.path) != TJ_OK);
+	kit_error(c, TJ_ERR_ARG, "number");
+	assert_true(tj_npy_save(NULL, p.path) != TJ_OK);
+	assert_true(tj_check(c) != TJ_OK);
+	assert_f32(tj_npy_load(c, p.path), 1, 3); /* as it was */
+	kit_ok(c);
+	tj_close(c);
+	drop_place(&p);
+}
+
+/* ---- the one writer ---- */
+static void replaced(void **s)
+{
+	const place p = make_place();
+	struct stat st;
+	(void)s;
+	tj_ctx *c = tj_open(NULL);
+	const mode_t mask = umask(027);
+	assert_int_equal(tj_npy_save(F32(c, 1), p.path), TJ_OK);
+	umask(mask);
+	assert_true(!stat(p.path, &st) && (st.st_mode & 0777) == 0640); /* a new file has the rights of the umask */
+	assert_int_equal(chmod(p.path, 0604), 0);
+	assert_int_equal(symlink("x.npy", p.link), 0);
+	assert_int_equal(tj_npy_save(F32(c, 1, 2), p.link), TJ_OK);
+	assert_true(!lstat(p.link, &st) && S_ISLNK(st.st_mode) && !stat(p.path, &st) && (st.st_mode & 0777) == 0604);
+	assert_f32(tj_npy_load(c, p.path), 1, 2);
+	char was[64];
+	assert_non_null(getcwd(was, sizeof was));
+	assert_int_equal(chdir(p.folder), 0); /* a path without a folder */
+	assert_int_equal(tj_npy_save(F32(c, 5), "x.npy"), TJ_OK);
+	assert_int_equal(chdir(was), 0);
+	assert_f32(tj_npy_load(c, p.path), 5);
+	kit_ok(c);
+	tj_close(c);
+	drop_place(&p);
+}
+
+/* The disk is full after each number of bytes: the old file stays, and nothing beside it. */
+static void full_disk(void **s)
+{
+	const place p = make_place();
+	struct rlimit old, small;
+	(void)s;
+	tj_ctx *c = tj_open(NULL);
+	assert_int_equal(tj_npy_save(F32(c, 1, 2, 3), p.path), TJ_OK);
+	tj_tensor *large = tj_full(TJ_F32, TJ_SHAPE(1 << 14), tj_f(7));
+	assert_non_null(tj_data(large));
+	getrlimit(RLIMIT_FSIZE, &old);
+	signal(SIGXFSZ, SIG_IGN);
+	for (rlim_t most = 0; most < 1 << 16; most += most < 200 ? 40 : 9000) {
+		small = (struct rlimit){ most, old.rlim_max };
+		setrlimit(RLIMIT_FSIZE, &small);
+		const tj_status status = tj_npy_save(large, p.path);
+		setrlimit(RLIMIT_FSIZE, &old);
+		assert_int_equal(status, TJ_ERR_IO);
+		kit_error(c, TJ_ERR_IO, "File too large");
+		assert_f32(tj_npy_load(c, p.path), 1, 2, 3);
+	}
+	kit_ok(c);
+	tj_close(c);
+	drop_place(&p);
+}
+
+static void read_only_folder(void **s)
+{
+	const place p = make_place();
+	(void)s;
+	if (!geteuid() && seteuid(65534)) SKIP("root writes everywhere");
+	tj_ctx *c = tj_open(NULL);
+	const bool other = !getuid();
+	if (other) { /* the folder is root's, and others may not write there */
+		assert_int_equal(seteuid(0), 0);
+		assert_int_equal(tj_npy_save(F32(c, 4), p.path), TJ_OK);
+		chmod(p.folder, 0755);
+		assert_int_equal(seteuid(65534), 0);
+	} else {
+		assert_int_equal(tj_npy_save(F32(c, 4), p.path), TJ_OK);
+		chmod(p.folder, 0555);
+	}
+	assert_int_equal(tj_npy_save(F32(c, 1), p.path), TJ_ERR_IO);
+	kit_error(c, TJ_ERR_IO, "Permission denied");
+	assert_f32(tj_npy_load(c, p.path), 4);
+	if (other) assert_int_equal(seteuid(0), 0);
+	chmod(p.folder, 0755);
+	kit_ok(c);
+	tj_close(c);
+	drop_place(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(versions),      cmocka_unit_test(spellings),      cmocka_unit_test(shapes),
-		cmocka_unit_test(refused),       cmocka_unit_test(broken_prefix),  cmocka_unit_test(random_changes),
-		cmocka_unit_test(as_numpy_writes), cmocka_unit_test(full_disk),    cmocka_unit_test(tensors),
+		cmocka_unit_test(versions),   cmocka_unit_test(spellings),     cmocka_unit_test(shapes),
+		cmocka_unit_test(refused),    cmocka_unit_test(broken_prefix), cmocka_unit_test(random_changes),
+		cmocka_unit_test(as_numpy_writes), cmocka_unit_test(tensors),  cmocka_unit_test(errors),
+		cmocka_unit_test(replaced),   cmocka_unit_test(full_disk),     cmocka_unit_test(read_only_folder),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

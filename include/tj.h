@@ -830,7 +830,7 @@ TJ_API tj_status tj_vmap_at(const char *site, tj_tensor **out, int nout, tj_body
  *   tj_tensor *y = tj_host_call(TJ_F32, TJ_SHAPE(8), f, TJ_LIST(x));
  *
  * Not in callbacks (of tj_cond(), tj_scan(), tj_vmap(), tj_checkpoint(), ...), where it would run any number of times; not in exported
- * functions. It has no gradient: give it one by tj_custom_grad(). On a GPU operands come to the host for it, and the result goes back. */
+ * functions. On a GPU operands come to the host for it, and the result goes back. */
 typedef struct tj_host_value {
 	tj_dtype dtype;
 	int rank;
@@ -847,6 +847,8 @@ typedef struct tj_host_opts {
 	void *env;
 	void (*free)(void *env); /* called by the last tj_close(); NULL: nothing is to do */
 	bool early;              /* it starts something and returns: it runs as soon as its operands are there, before work of earlier lines */
+	int64_t gradient;        /* a function that computes the gradient by the first operand, of its dtype and shape: it gets the gradient by
+	                          * the result, then the other operands. Its calls come in an order that follows from the graph. 0: none */
 } tj_host_opts;
 /* The number of a function, for tj_host_call() with every context of the engine until the last tj_close(). 0 on error; then .free is not
  * called. name: that of the op in errors. */

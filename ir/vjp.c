@@ -8,6 +8,7 @@
 #include "ir/vjp.h"
 #include "ir/conv.h"
 #include "ir/rules.h"
+#include "runtime/host.h"
 
 #include <math.h>
 
@@ -866,6 +867,30 @@ static void grad_SCATTER_PICK(vjp *v)
 }
 
 static void grad_FILL(vjp *v) { give(v, 0, dy_of(v)); }
+
+/* A host call whose function says which other one computes the gradient by the first operand. It gets the gradient and the other operands,
+ * and comes after y. */
+static void grad_HOST(vjp *v)
+{
+	enum { MOST = 8 };
+	rt_host h;
+	ir_ref src[MOST];
+	const ir_meta m = meta_of(v, 0);
+	int64_t attr[TJ_MAX_RANK + 2] = { m.dtype };
+	const int n = v->n.nsrc;
+	if (!rt_host_find(v->attr[1], &h) || !h.gradient || n < 2 || n > MOST) {
+		rt_fail(&v->g->err, TJ_ERR_STATE, "host_call", "the function %s has no gradient", rt_host_find(v->attr[1], &h) ? h.name : "?");
+		rt_hint(&v->g->err, "name one by .gradient of tj_host_opts, use tj_custom_grad(), or tj_stop_gradient()");
+		v->g->err.site = v->site;
+		return;
+	}
+	attr[1] = h.gradient;
+	memcpy(attr + 2, m.dim, m.rank * sizeof *attr);
+	src[0] = v->grad;
+	for (int k = 1; k < n - 1; k++) src[k] = source(v, k);
+	src[n - 1] = v->y;
+	v->to[0] = ir_emit(v->g, IR_host_call, n, src, m.rank + 2, attr, v->site);
+}
 
 /* ---- composites with a rule of their own ---- */
 /* y = x P, where P = (1 + gate) / 2: dy * (P + x P'). Only x and the gate go from forward to backward. */

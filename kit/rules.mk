@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # libtjkit, what stands around the compiler: kit/README.md. It is built over <tj.h> alone. Its tests are the programs of test/kit.
-KITSRC  := $(wildcard kit/nn/*.c kit/data/*.c kit/files/*.c)
+KITSRC  := $(wildcard kit/nn/*.c kit/data/*.c kit/files/*.c kit/dist/*.c)
 KITOBJ  := $(KITSRC:%.c=$(BUILD)/%.o)
 KITLIBS  = -ljansson -lz -ldl -lm -lpthread
-KITTESTS:= $(patsubst %.c,$(BUILD)/%,$(wildcard test/kit/*.c))
+KITTESTS:= $(patsubst %.c,$(BUILD)/%,$(wildcard test/kit/*.c)) # test_*.c run by themselves, the others by a script
 $(BUILD)/libtjkit.so: $(KITOBJ) $(BUILD)/libtj.so install/libtjkit.map
 	$(CC) -shared -Wl,-soname,libtjkit.so.0 -Wl,--version-script=install/libtjkit.map -o $@ $(KITOBJ) \
 		$(EXTRA) $(LDFLAGS) -L$(BUILD) -ltj $(KITLIBS) -Wl,-rpath,'$$ORIGIN'
@@ -11,6 +11,11 @@ $(BUILD)/libtjkit.so: $(KITOBJ) $(BUILD)/libtj.so install/libtjkit.map
 $(BUILD)/libtjkit.a: $(KITOBJ)
 	rm -f $@; ar rcs $@ $^
 lib: $(BUILD)/libtjkit.so $(BUILD)/libtjkit.a
+# The plug-in for MPI; without a compiler for MPI programs there is none.
+MPICC   := $(shell command -v mpicc 2>/dev/null)
+$(BUILD)/libtj-mpi.so: kit/mpi/mpi.c kit/dist/transport.h
+	$(MPICC) -std=c11 $(OPT) $(WARN) -Wshadow -fvisibility=hidden -fPIC -D_GNU_SOURCE -I. -shared -o $@ $<
+lib: $(if $(MPICC),$(BUILD)/libtj-mpi.so)
 $(BUILD)/test/kit/%.o: OPT = -O1 -g1
 $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $< $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lcmocka $(KITLIBS) $(LDLIBS)

@@ -11,7 +11,8 @@ typedef struct rt_host {
 	tj_host_fn *call;
 	void *env;
 	void (*free)(void *env); /* NULL: nothing is to do */
-	bool early;              /* as in tj_host_opts */
+	bool early;              /* both as in tj_host_opts */
+	int64_t gradient;
 } rt_host;
 
 /* Its number; 0: out of memory. owner: of rt_host_drop(). */

@@ -34,7 +34,7 @@ done
 # Each rank names both ops and the lines of both.
 for how in 0 1 2 3 4; do
 	ranks 3 "$B/test/kit/ranks" differ $how >"$tmp/out"
-	[ "$(grep -c 'the ranks differ: rank [0-2] asks for .* ranks.c:[0-9]*; rank [0-2] asks for .* ranks.c:[0-9]*$' "$tmp/out")" -eq 3 ]
+	[ "$(grep -c 'the ranks differ: rank [0-2] asks for .*/ranks.c:[0-9]*; rank [0-2] asks for .*/ranks.c:[0-9]*$' "$tmp/out")" -eq 3 ]
 	verdict $? "ranks that differ ($how): $(cat "$tmp/out")"
 done
 

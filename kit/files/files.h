@@ -89,7 +89,7 @@ typedef struct kit_zip_entry {
 	bool deflated;
 	size_t at, packed, bytes; /* where its data are, their size, and that of what they become */
 } kit_zip_entry;
-/* All entries, sorted by where they are; free(*out) frees them. They lie in the file, one behind the other, and their sizes are possible. */
+/* All entries, sorted by place; free(*out) frees them. They lie in the file, one behind the other, and their sizes are possible. */
 bool kit_zip_list(const unsigned char *v, size_t n, kit_zip_entry **out, size_t *count, kit_why *w);
 enum { KIT_DEFLATE_RATIO = 1032 }; /* deflate makes no more of a byte */
 

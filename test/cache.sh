@@ -66,8 +66,8 @@ all=$(TJ_CACHE=off $warm $many | cut -d' ' -f1)
 random() { od -An -N2 -tu2 /dev/urandom | awk -v most="$1" '{ printf "%.3f", $1 / 65536 * most / 1000 }'; } # seconds of at most $1 ms
 for round in $(seq "$rounds"); do
 	export TJ_CACHE="$tmp/race$((round % 2))"
-	cold=$((round % 3)) most=$((took / 3))
-	if [ $cold = 0 ]; then most=$((took / 24)); else rm -rf "$TJ_CACHE"; fi
+	cold=$((round % 3)) most=$((took / 5))
+	if [ $cold = 0 ]; then most=$((took / 60)); else rm -rf "$TJ_CACHE"; fi
 	rm -f "$tmp"/race.* && victims= others= began=$(date +%s%3N)
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
 		TJ_THREADS=1 $warm $many >"$tmp/race.$i" 2>&1 &

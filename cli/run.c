@@ -12,7 +12,7 @@
 typedef struct words { const char **v; int n; } words;
 typedef struct asked {      /* what the command line says */
 	const char *model;
-	words in, out, scalar, state;
+	words in, out, scalar, state, save;
 	long times;
 	bool json, recompile;
 } asked;
@@ -24,6 +24,15 @@ typedef struct call {
 	tj_tensor **in, **out;
 	tj_scalar *scalar;
 } call;
+
+enum { TYPE = 40 + TJ_MAX_RANK * 24 };
+static const char *type_of(tj_tensor *t, char type[TYPE])
+{
+	int n = snprintf(type, TYPE, "%s[", tj_dtype_name(tj_dtype_of(t)));
+	for (int i = 0; i < tj_rank(t); i++) n += snprintf(type + n, TYPE - (size_t)n, i ? ",%lld" : "%lld", (long long)tj_dim(t, i));
+	snprintf(type + n, TYPE - (size_t)n, "]");
+	return type;
+}
 
 /* ---- what stands before "=" ---- */
 /* "3=FILE", "in3=FILE": 3. -1: the word is a FILE. -2: the user was told that no such one is there. *file: what is behind. */
@@ -119,12 +128,8 @@ static int prepare(call *x, const asked *a)
 /* ---- results ---- */
 static json_t *tensor_data(const char *name, tj_tensor *t, const char *file)
 {
-	char type[40 + TJ_MAX_RANK * 24];
-	int n = snprintf(type, sizeof type, "%s[", tj_dtype_name(tj_dtype_of(t)));
-	for (int i = 0; i < tj_rank(t); i++)
-		n += snprintf(type + n, sizeof type - (size_t)n, i ? ",%lld" : "%lld", (long long)tj_dim(t, i));
-	snprintf(type + n, sizeof type - (size_t)n, "]");
-	return json_pack("{s:o, s:s, s:o}", "name", cli_string(name), "type", type, "file", cli_string(file));
+	char type[TYPE];
+	return json_pack("{s:o, s:s, s:o}", "name", cli_string(name), "type", type_of(t, type), "file", cli_string(file));
 }
 
 static int save(call *x, json_t *list, const char *name, tj_tensor *t, const char *file)
@@ -145,14 +150,25 @@ static int save_results(call *x, json_t *list)
 	return status;
 }
 
+/* ---- variables ---- */
 static const char *variable_name(const void *f, int i)
 {
 	const char *name = NULL;
 	return tj_fn_variable((tj_fn *)(uintptr_t)f, i, &name, NULL, NULL) ? name : NULL;
 }
 
-/* before: nothing was called yet; only the names are looked at. */
-static int save_state(call *x, const words *w, json_t *list, bool before)
+static int set_variable(call *x, json_t *list, const char *name, tj_tensor *cell, const char *file)
+{
+	char why[NPY_WHY], is[TYPE], want[TYPE];
+	tj_tensor *t = npy_load(x->c, file, why);
+	(void)list;
+	if (!t) return cli_error("%s: %s", file, why), CLI_FAILED;
+	if (strcmp(type_of(t, is), type_of(cell, want))) return cli_error("%s is %s, and %s is %s", file, is, name, want), CLI_FAILED;
+	return tj_assign(cell, t) == TJ_OK ? CLI_OK : cli_failed(x->c);
+}
+
+/* Each word is NAME=FILE. use: what to do; NULL: only the names are looked at. */
+static int each_variable(call *x, const words *w, json_t *list, int (*use)(call *, json_t *, const char *, tj_tensor *, const char *))
 {
 	int status = CLI_OK;
 	for (int k = 0; status == CLI_OK && k < w->n; k++) {
@@ -163,7 +179,7 @@ static int save_state(call *x, const words *w, json_t *list, bool before)
 		for (int i = 0; variable_name(x->f, i); i++)
 			if (!cell && !strcmp(variable_name(x->f, i), name)) tj_fn_variable(x->f, i, NULL, &cell, NULL);
 		if (!cell) status = cli_unknown("variable", name, variable_name, x->f);
-		else if (!before) status = save(x, list, name, cell, file + 1);
+		else if (use) status = use(x, list, name, cell, file + 1);
 		free(name);
 	}
 	return status;
@@ -237,12 +253,14 @@ static int work(call *x, const asked *a, json_t *d)
 {
 	x->f = tj_import(x->c, a->model, TJ_OPTS(tj_import_opts, .recompile = a->recompile));
 	if (!x->f) return cli_failed(x->c);
-	int status = save_state(x, &a->state, NULL, true);
+	int status = each_variable(x, &a->save, NULL, NULL);
+	if (status == CLI_OK) status = each_variable(x, &a->state, NULL, NULL);
 	if (status == CLI_OK) status = prepare(x, a);
+	if (status == CLI_OK) status = each_variable(x, &a->state, NULL, set_variable);
 	if (status != CLI_OK) return status;
 	if (tj_call_ex(x->f, x->out, x->in, x->scalar) != TJ_OK) return cli_failed(x->c);
 	status = save_results(x, json_object_get(d, "results"));
-	if (status == CLI_OK) status = save_state(x, &a->state, json_object_get(d, "state"), false);
+	if (status == CLI_OK) status = each_variable(x, &a->save, json_object_get(d, "state"), save);
 	return status == CLI_OK && a->times ? measure(x, a->times, d) : status;
 }
 
@@ -257,7 +275,7 @@ static bool any_dash(const words *w)
 	return any;
 }
 
-static bool to_stdout(const asked *a) { return any_dash(&a->out) || any_dash(&a->state); }
+static bool to_stdout(const asked *a) { return any_dash(&a->out) || any_dash(&a->save); }
 
 static int call_it(const asked *a)
 {
@@ -279,8 +297,9 @@ static int call_it(const asked *a)
 
 static bool read_words(cli_words *w, asked *a)
 {
-	enum { INPUT, OUTPUT, SCALAR, TIME, SAVE, RECOMPILE, JSON, MOST = 100000000 };
-	words *const list[] = { [INPUT] = &a->in, [OUTPUT] = &a->out, [SCALAR] = &a->scalar, [TIME] = NULL, [SAVE] = &a->state };
+	enum { INPUT, OUTPUT, SCALAR, TIME, STATE, SAVE, RECOMPILE, JSON, MOST = 100000000 };
+	words *const list[] = { [INPUT] = &a->in,  [OUTPUT] = &a->out,  [SCALAR] = &a->scalar,
+		                [TIME] = NULL,     [STATE] = &a->state, [SAVE] = &a->save };
 	for (int k; (k = cli_next(w)) != CLI_END;) {
 		tj_scalar n;
 		if (k == CLI_WRONG) return false;
@@ -302,9 +321,9 @@ static int run(cli_words *w)
 {
 	size_t n = 0;
 	while (w->word[n]) n++;
-	const char **v = calloc(4 * (n + 1), sizeof *v); /* more than all words */
+	const char **v = calloc(5 * (n + 1), sizeof *v); /* more than all words */
 	if (!v) return cli_error("out of memory"), CLI_FAILED;
-	asked a = { .in.v = v, .out.v = v + n, .scalar.v = v + 2 * n, .state.v = v + 3 * n };
+	asked a = { .in.v = v, .out.v = v + n, .scalar.v = v + 2 * n, .state.v = v + 3 * n, .save.v = v + 4 * n };
 	const int status = read_words(w, &a) ? call_it(&a) : CLI_USAGE;
 	free(v);
 	return status;
@@ -321,7 +340,8 @@ const cli_command cli_run = {
 	                                { 'o', "output", "FILE", "where a result goes, .npy" },
 	                                { 0, "scalar", "NUMBER", "the next scalar" },
 	                                { 0, "time", "N", "call it N times more: best, median and mean time" },
-	                                { 0, "save-state", "NAME=FILE", "where a variable goes after the call, .npy" },
+	                                { 's', "state", "NAME=FILE", "a variable before the call, .npy" },
+	                                { 'S', "save-state", "NAME=FILE", "where a variable goes after the call, .npy" },
 	                                { 0, "recompile", NULL, "compile what the file has no code for" },
 	                                { 0, "json", NULL, "print JSON" },
 	                                { 0 } },

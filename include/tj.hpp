@@ -650,6 +650,9 @@ inline kept keep(operand t) { return kept(t); }
 
 /// A mutable tensor (tj_param): weights, state. Move-only. What a compiled function assigns is committed at the end of the outermost call.
 class cell : public kept {
+	template <class S> friend class fn;
+	explicit cell(tj_tensor *retained) noexcept : kept(retained) {}
+
 public:
 	cell() noexcept = default;
 	/// Zeros of a shape.
@@ -3103,6 +3106,37 @@ template <class R, class... A> class fn<R(A...)> {
 
 	fn(tj_fn *f, std::unique_ptr<detail::kit> &&k, int nout) noexcept : f_(f), kit_(std::move(k)), nout_(nout) {}
 	template <class S, class F> friend outcome<fn<S>> compile_as(const context &, F &&, options, caller);
+	template <class S> friend outcome<fn<S>> import_as(const context &, const char *, const tj_import_opts &, caller);
+	template <class S>
+	friend outcome<fn<S>> import_memory_as(const context &, const void *, std::size_t, const tj_import_opts &, caller);
+
+	/// Does an imported function take and give what the signature says?
+	static bool fits(tj_fn *f, caller at)
+	{
+		const int nout = tj_fn_results(f);
+		int nin = 0, scalars = 0;
+		while (tj_fn_argument(f, nin, nullptr)) nin++;
+		if (all_known ? nin != static_cast<int>(known_in) : nin < static_cast<int>(known_in))
+			return detail::refused("import", "the function takes %d tensors, and the signature has %d", nin, known_in, at);
+		if (results::count >= 0 && nout != results::count)
+			return detail::refused("import", "the function returns %d tensors, and the signature %d", nout, results::count, at);
+		bool same = true;
+		[[maybe_unused]] auto look = [&](bool number, bool is_real) {
+			tj_scalar s;
+			if (number) same = same && tj_fn_scalar(f, scalars++, &s) && is_real == (s.kind == TJ_SCALAR_F);
+		};
+		(look(detail::parameter<A>::scalars != 0, std::is_same_v<A, real>), ...);
+		if (same && !tj_fn_scalar(f, scalars, nullptr)) return true;
+		while (tj_fn_scalar(f, scalars, nullptr)) scalars++;
+		return detail::refused("import", "the function takes other numbers (%d) than the signature (%d)", scalars,
+		                       (detail::parameter<A>::scalars + ... + 0), at);
+	}
+	static outcome<fn> imported(tj_fn *f, caller at)
+	{
+		if (f && fits(f, at)) return fn(f, nullptr, tj_fn_results(f));
+		tj_fn_free_at(at.site(), f);
+		return detail::failed<fn>(detail::taken(at, TJ_ERR_NOMEM));
+	}
 
 	/// The lists of a call: on the stack where the number of tensors is known.
 	struct call {
@@ -3158,13 +3192,27 @@ public:
 		if constexpr (std::is_void_v<result_type>) return outcome<void>();
 		else return results::get(c.out.data(), nout_);
 	}
-	/// Writes it to a file that other programs call without the body and without a compiler (tj_export, tj_import).
+	/// Writes it to a file that other programs call without the body and without a compiler (tj_export): there import_as() reads it.
 	outcome<void> export_to(const char *path, const tj_export_opts &opts = {}, caller at = caller()) const
 	{
 		detail::frame frame;
 		const tj_status s = tj_export_at(at.site(), f_, path, &opts);
 		frame.rethrow(s);
 		return detail::done(s, at);
+	}
+	/// A variable of an imported function: state, which calls assign, or a weight. Read it, and write it between calls.
+	outcome<cell> variable(const char *name, caller at = caller()) const
+	{
+		const char *is;
+		tj_tensor *t;
+		for (int i = 0; tj_fn_variable(f_, i, &is, &t, nullptr); i++)
+			if (!std::strcmp(is, name)) {
+				tj_tensor *own = tj_retain_at(at.site(), t);
+				if (tj_is_poison(own)) return detail::failed<cell>(detail::taken(at));
+				return cell(own);
+			}
+		tj_fail_at(at.site(), TJ_ERR_ARG, "variable", nullptr, "the function was not imported, or has no variable %s", name);
+		return detail::failed<cell>(detail::taken(at));
 	}
 	/// Its traces, guards and hits, and why it was compiled again.
 	void explain(std::FILE *to) const { tj_explain(f_, to); }
@@ -3196,6 +3244,19 @@ template <class S, class F> outcome<fn<S>> compile_as(const context &c, F &&f, o
 template <class F> outcome<fn<detail::signature_of<F>>> compile(const context &c, F &&f, options o = {}, caller at = caller())
 {
 	return compile_as<detail::signature_of<F>>(c, std::forward<F>(f), std::move(o), at);
+}
+
+/// A function of a file that export_to() wrote, whose code runs here: import only what you trust. S is the signature of its body, which is
+/// compared with the file: import_as<tj::tensor(tj::tensor, tj::real)>(ctx, "step.tjx").
+template <class S> outcome<fn<S>> import_as(const context &c, const char *path, const tj_import_opts &opts = {}, caller at = caller())
+{
+	return fn<S>::imported(tj_import_at(at.site(), c.get(), path, &opts), at);
+}
+/// Of the bytes of such a file, which it copies.
+template <class S>
+outcome<fn<S>> import_memory_as(const context &c, const void *bytes, std::size_t n, const tj_import_opts &opts = {}, caller at = caller())
+{
+	return fn<S>::imported(tj_import_memory_at(at.site(), c.get(), bytes, n, &opts), at);
 }
 
 // ---- control flow in the graph, batches, gradients ----

@@ -253,6 +253,20 @@ gives 0 run "$g" -i "$x" -i 2 --scalar 1 --scalar 7 --time 5
 says out ' us of 5 calls'
 "$tj" run "$g" -i - -i 2 --scalar 1 --scalar 7 -o - <"$x" >"$tmp/piped.npy" 2>"$tmp/err"
 npy_of "$tmp/y.npy" >"$tmp/want" && same "$tmp/piped.npy"
+args="-i $x -i 2 --scalar 1 --scalar 7"
+for n in 2 3; do # the state goes on from call to call
+	gives 0 run "$g" $args -s "calls=$tmp/calls.npy" -S "calls=$tmp/calls.npy" --time 3
+	if [ $n = 2 ]; then printf '\n\0\0\0@'; else printf '\n\0\0@@'; fi >"$tmp/want"
+	same "$tmp/calls.npy"
+done
+"$tj" run "$g" $args --state calls=- -S calls=- <"$tmp/calls.npy" >"$tmp/piped.npy" 2>"$tmp/err"
+printf '\n\0\0\200@' >"$tmp/want" && same "$tmp/piped.npy"
+gives 1 run "$g" $args -s "calls=$x"
+says err 'x.npy is f32[3], and calls is f32[]'
+gives 1 run "$g" $args -s "calls=$tmp/seven.npy"
+says err 'seven.npy is i32[], and calls is f32[]'
+gives 1 run "$g" $args -s "calls=$tmp/nowhere.npy"
+says err 'nowhere.npy: No such file or directory'
 gives 0 run "$tmp/models/options.tjx" -i "$x" -i "$x" -i "$x"
 TJ_BACKEND=llvm TJ_CPU=128 "$tj" run "$tmp/models/options.tjx" -i "$x" -i "$x" -i "$x" >"$tmp/out" 2>"$tmp/err"
 [ $? -eq 1 ] && grep -qF 'import it with .recompile' "$tmp/err"
@@ -289,6 +303,8 @@ fails '7.5 is no integer' -i "$x" -i 2 --scalar 1 --scalar 7.5
 fails 'the function takes 2 scalars, and 1 are given' -i "$x" -i 2 --scalar 1
 fails 'the function takes 2 scalars, and 3 are given' -i "$x" -i 2 --scalar 1 --scalar 7 --scalar 8
 fails 'there is no variable cals; did you mean calls?' -i "$x" -i 2 --save-state cals=a.npy
+fails 'there is no variable cals; did you mean calls?' -i "$x" -i 2 -s cals=a.npy
+fails 'x.npy has no form NAME=FILE' -i "$x" -i 2 -s x.npy
 fails 'calls has no form NAME=FILE' -i "$x" -i 2 --save-state calls
 fails 'time is 1 to' -i "$x" -i 2 --time 0
 fails 'stdout gets an array' -i "$x" -i 2 -o 0=- --json

@@ -36,7 +36,7 @@ compilers='g++ clang++' standards='c++17 c++20'
 for compiler in $compilers; do
 	if ! command -v "$compiler" >/dev/null; then
 		echo "SKIPPED $compiler is not installed"
-		skipped=$((skipped + 42))
+		skipped=$((skipped + 45))
 		continue
 	fi
 	for std in $standards; do
@@ -81,7 +81,7 @@ if [ -z "$quick" ]; then
 		code || text { print >file }' docs/CPP.md
 	for page in "$tmp"/page*.cpp; do
 		$compiler -std=c++17 -Wall -Wextra -Werror -Iinclude "$page" $link -o "$tmp/program" >"$tmp/said" 2>&1 &&
-			"$tmp/program" >"$tmp/out" 2>&1 && diff "${page%.cpp}.want" "$tmp/out" >"$tmp/said"
+			(cd "$tmp" && ./program) >"$tmp/out" 2>&1 && diff "${page%.cpp}.want" "$tmp/out" >"$tmp/said"
 		verdict $? "$(basename "$page") of docs/CPP.md:"
 	done
 fi

@@ -58,6 +58,8 @@ static void functions(tj::context &ctx)
 	CHECK(!r && r.error().code() == TJ_ERR_SHAPE && r.error().line() == __LINE__ - 1 && ctx.check());
 	fail = false;
 	CHECK(*tj::sum(*f(x, 3)).item() == 9);
+	auto g = tj::import_as<tensor(tensor)>(ctx, "/nowhere/at/all.tjx");
+	CHECK(!g && g.error().code() == TJ_ERR_IO && f.variable("w").error().code() == TJ_ERR_ARG && ctx.check());
 	tj::cell w(ctx, x);
 	auto step = tj::compile(ctx, [&](tensor a) {
 		tensor loss = tj::sum(tj::square(w - a));

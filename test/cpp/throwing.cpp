@@ -384,11 +384,11 @@ static void exports(tj::context &ctx)
 	}, o);
 	CHECK(tj::sum(f(x)).item() == 8);
 	f.export_to(path);
-	tj_import_opts opts = {};
-	opts.recompile = true;
-	tj_fn *g = tj_import(ctx.get(), path, &opts);
-	CHECK(g && tensor(tj_call1(g, TJ_LIST(x.get()))).to_vector<float>() == floats({ 3, 5 }));
+	auto g = tj::import_as<tensor(tensor)>(ctx, path);
+	CHECK(g(x).to_vector<float>() == floats({ 3, 5 }) && g(tj::from_data({ 4.0f })).item() == 9);
+	CHECK(throws(TJ_ERR_SHAPE, __LINE__, [&] { g(tj::from_data(floats(5))); }));
 	std::remove(path);
+	CHECK(throws(TJ_ERR_IO, __LINE__, [&] { tj::import_as<tensor(tensor)>(ctx, path); }));
 	fail = true;
 	int number = 0;
 	try {
@@ -399,6 +399,62 @@ static void exports(tj::context &ctx)
 	CHECK(number == 7);
 	fail = false;
 	CHECK(throws(TJ_ERR_IO, __LINE__, [&] { f.export_to("/nowhere/at/all.tjx"); }) && tj::sum(f(x)).item() == 8);
+}
+
+static std::string bytes_of(const char *path)
+{
+	std::string all;
+	std::FILE *f = std::fopen(path, "rb");
+	for (int c; f && (c = std::getc(f)) != EOF;) all += static_cast<char>(c);
+	if (f) std::fclose(f);
+	return all;
+}
+
+// A function with state, whose variables the program that imports it reads and writes by their names.
+static void imports(tj::context &ctx)
+{
+	const std::string file = "/tmp/tj-hpp-" + std::to_string(getpid()) + ".state.tjx";
+	const char *path = file.c_str();
+	const char *const names[] = { "sum", "w", nullptr };
+	const tj_scalar scalars[] = { TJ_F(1), TJ_I(3), tj_scalar_end() };
+	tensor x = tj::from_data({ 1.0f, 2.0f });
+	tj::cell sum(ctx, tj::from_data({ 0.0f, 0.0f })), w(ctx, tj::from_data({ 2.0f, 3.0f }));
+	tj::options o;
+	o.mode = TJ_DIRECT, o.state = { sum }, o.freeze = { w };
+	using body = tj::fn<std::pair<tensor, tensor>(tensor, tj::real, int)>;
+	auto f = tj::compile_as<std::pair<tensor, tensor>(tensor, tj::real, int)>(ctx, [&](tensor a, tj::real r, int n) {
+		sum += a * w;
+		return std::make_pair(sum * r, a * n);
+	}, o);
+	f(x, 1, 3);
+	tj_export_opts e = {};
+	e.names = names, e.scalars = scalars;
+	f.export_to(path, e);
+	const std::string bytes = bytes_of(path);
+	tj::cell later;
+	{
+		body g = tj::import_as<std::pair<tensor, tensor>(tensor, tj::real, int)>(ctx, path);
+		auto [s, y] = g(x, 0.5, 3);
+		CHECK(s.to_vector<float>() == floats({ 2, 6 }) && y.to_vector<float>() == floats({ 3, 6 })); // its state was { 2, 6 }
+		tj::cell state = g.variable("sum");
+		CHECK(state.to_vector<float>() == floats({ 4, 12 }) && sum.to_vector<float>() == floats({ 2, 6 }));
+		state.write(floats{ 0, 0 });
+		g.variable("w").write(floats{ 1, 1 });
+		CHECK(g(x, 1, 3).first.to_vector<float>() == floats({ 1, 2 }));
+		CHECK(throws(TJ_ERR_ARG, __LINE__, [&] { g.variable("v"); }) && throws(TJ_ERR_ARG, __LINE__, [&] { f.variable("sum"); }));
+		CHECK(throws(TJ_ERR_ARG, 0, [&] { g(x, 1, 4); }));
+		later = std::move(state);
+	}
+	CHECK(later.to_vector<float>() == floats({ 1, 2 })); // it outlives the function
+	auto h = tj::import_memory_as<tj::tensors(tj::tensors, tj::real, int)>(ctx, bytes.data(), bytes.size());
+	CHECK(h({ x }, 1, 3)[0].to_vector<float>() == floats({ 4, 12 }));
+	CHECK(throws(TJ_ERR_ARG, __LINE__, [&] { tj::import_as<tj::tensors(tensor, tensor, tj::real, int)>(ctx, path); }));
+	CHECK(throws(TJ_ERR_ARG, __LINE__, [&] { tj::import_as<tj::tensors(tensor, tensor, tj::tensors)>(ctx, path); }));
+	CHECK(throws(TJ_ERR_ARG, __LINE__, [&] { tj::import_as<tensor(tensor, tj::real, int)>(ctx, path); }));
+	CHECK(throws(TJ_ERR_ARG, __LINE__, [&] { tj::import_as<tj::tensors(tensor, int, tj::real)>(ctx, path); }));
+	CHECK(throws(TJ_ERR_ARG, __LINE__, [&] { tj::import_as<tj::tensors(tensor, tj::real)>(ctx, path); }));
+	CHECK(throws(TJ_ERR_PARSE, __LINE__, [&] { tj::import_memory_as<tensor(tensor)>(ctx, "no file", 7); }));
+	std::remove(path);
 }
 
 static void traces(tj::context &ctx)
@@ -479,7 +535,8 @@ int main()
 	static const test::named list[] = {
 		{ "data", data },         { "lists", lists },           { "operators", operators }, { "lifetimes", lifetimes },
 		{ "functions", functions }, { "settings", settings },   { "exceptions", exceptions }, { "control", control },
-		{ "exports", exports },   { "traces", traces },         { "threads", threads },       { "sites", sites },
+		{ "exports", exports },   { "imports", imports },       { "traces", traces },         { "threads", threads },
+		{ "sites", sites },
 	};
 	return test::run(list) | ALSO();
 }

@@ -49,6 +49,9 @@
 extern "C" {
 #endif
 
+typedef struct tj_comm tj_comm;     /* <tjdist.h> */
+typedef struct tj_loader tj_loader; /* <tjdata.h> */
+
 /* ---- initial values -------------------------------------------------------------------------------- */
 
 /* How a parameter begins. The values depend on the seed and the name of the parameter alone: a layer that is added changes no other. fan_in
@@ -416,6 +419,9 @@ typedef struct tjnn_optim_opts {
 	double clip_value;         /* each element of a gradient is kept within +- this; 0: no limit */
 	int64_t accumulate;        /* parameters move at every n-th step, by the mean of n gradients; 0: 1 */
 	double ema;                /* a moving average of the parameters: ema * average + (1 - ema) * parameter; 0: none */
+	tj_comm *comm;             /* <tjdist.h>: gradients are those of all ranks, their mean. With .accumulate it is taken at each step */
+	int64_t bucket_bytes;      /* gradients that are sent at once; 0: 25 MiB, the first 1 MiB */
+	bool spread;               /* .comm: each rank has the state of some parameters, moves these, and sends them to the others (ZeRO, 1) */
 	const tj_scaler *scaler;   /* of f16 gradients; a step whose gradients are not finite is left out. It must live as long */
 } tjnn_optim_opts;
 typedef struct tjnn_optim tjnn_optim;
@@ -514,7 +520,8 @@ typedef struct tjnn_value { const char *name; int64_t *i; double *f; tj_tensor *
 
 /* One safetensors file: the model's slots under their names, as PyTorch reads and writes them (load_state_dict(), strict=False if there is
  * more); the optimiser's cells as "optim.KIND.NAME"; values as "state.NAME". Shared parameters are there once. The old file stays until the
- * new one is on the disk. optim and values may be NULL. Not in a body. */
+ * new one is on the disk. optim and values may be NULL. With a communicator in the optimiser all ranks call it, and rank 0 writes. Not in a
+ * body. */
 TJ_API tj_status tjnn_save_at(const char *site, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values, const char *path);
 typedef struct tjnn_load_opts {
 	size_t size;
@@ -545,7 +552,6 @@ TJ_API tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, co
  * A run that was killed at any moment and is started again has the bits of one that never was, if the steps depend on nothing but the
  * model, the optimiser, the batches, .values and tjit's random numbers: before each step these begin anew, from .seed and the number of the
  * step. Each step has a scope of its own, which the next tjnn_run_next() pops. */
-typedef struct tj_loader tj_loader; /* <tjdata.h> */
 typedef struct tjnn_run_opts {
 	size_t size;
 	int64_t steps;                 /* in all, those before a restart included */

@@ -8,16 +8,14 @@
 /* All that is saved or loaded, in one list: slots of the model that are not shared, those of the optimiser, values. */
 typedef struct item {
 	const char *name;
-	char state[NN_NAME]; /* "state.NAME" of a value; else empty */
-	tj_tensor **cell;    /* NULL: a number */
+	char state[NN_NAME + 32]; /* "state.NAME" of a value, or of what another rank has; else empty */
+	tj_tensor **cell;         /* NULL: a number, or .made */
+	tj_tensor *made;          /* saving: what another rank has */
 	int64_t *i;
 	double *f;
-	tj_tensor *found; /* loading: in the file; NULL: leave it as it is */
+	tj_tensor *found;         /* loading: in the file; NULL: leave it as it is */
 } item;
-typedef struct items {
-	item *at;
-	int64_t n;
-} items;
+typedef struct items { item *at; int64_t n, room; } items;
 
 static bool collect(const char *site, const char *op, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values, items *all)
 {
@@ -25,7 +23,8 @@ static bool collect(const char *site, const char *op, const tjnn_model *m, const
 	int64_t room = 1;
 	for (int k = 0; k < 2; k++) room += lists[k] ? lists[k]->n : 0;
 	for (const tjnn_value *v = values; v && v->name; v++) room++;
-	*all = (items){ .at = calloc((size_t)room, sizeof *all->at) };
+	if (o && nn_optim_spread(o)) room += NN_STATES * m->nparams;
+	*all = (items){ .at = calloc((size_t)room, sizeof *all->at), .room = room };
 	if (!all->at) return tj_fail(TJ_ERR_NOMEM, op, "", "out of memory"), false;
 	for (int k = 0; k < 2; k++)
 		for (int64_t i = 0; lists[k] && i < lists[k]->n; i++)
@@ -45,41 +44,78 @@ static bool collect(const char *site, const char *op, const tjnn_model *m, const
 }
 static const char *name_of(const item *i) { return i->name ? i->name : i->state; }
 
+static bool has(const items *all, const char *name)
+{
+	for (int64_t i = 0; i < all->n; i++)
+		if (!strcmp(name_of(&all->at[i]), name)) return true;
+	return false;
+}
+
 /* ---- saving ---- */
 static const char *const about[] = { "format", "pt", "writer", "tjit " TJ_VERSION, NULL };
 
 static tj_tensor *tensor_of(const char *site, tj_ctx *c, const item *i)
 {
-	if (i->cell) return *i->cell;
+	if (i->made || i->cell) return i->made ? i->made : *i->cell;
 	return i->i ? tj_from_data_on(c, TJ_CPU, TJ_I64, TJ_0D, i->i) : tj_from_data_on(c, TJ_CPU, TJ_F64, TJ_0D, i->f);
+}
+
+static tj_status write_items(const char *site, tj_ctx *c, const items *all, const char *path)
+{
+	const char **name = malloc((size_t)(all->n + 1) * sizeof *name);
+	tj_tensor **t = malloc((size_t)(all->n + 1) * sizeof *t);
+	tj_status st = TJ_ERR_NOMEM;
+	for (int64_t i = 0; name && t && i < all->n; i++) {
+		name[i] = name_of(&all->at[i]);
+		t[i] = tensor_of(site, c, &all->at[i]);
+	}
+	if (name && t) {
+		t[all->n] = TJ_END;
+		st = tj_safetensors_save(path, name, t, about);
+	} else {
+		tj_fail(st, "tjnn_save", "", "out of memory");
+	}
+	free(name);
+	free(t);
+	return st;
+}
+
+/* What this rank has is in the list already. */
+static void add_gathered(void *env, const char *name, tj_tensor *value)
+{
+	items *all = env;
+	if (has(all, name) || all->n == all->room) return;
+	item *i = &all->at[all->n++];
+	*i = (item){ .made = value };
+	snprintf(i->state, sizeof i->state, "%s", name);
+}
+
+/* Rank 0 writes; all ranks learn whether it could. */
+static tj_status write_once(const char *site, const tjnn_model *m, const tjnn_optim *o, items *all, const char *path)
+{
+	tj_comm *w = o ? nn_optim_comm(o) : NULL;
+	if (!w) return write_items(site, m->ctx, all, path);
+	nn_optim_gather(site, o, add_gathered, all);
+	const int64_t mine = tj_comm_rank(w) ? 0 : (int64_t)write_items(site, m->ctx, all, path);
+	tj_tensor *of_0 = tj_broadcast(w, tj_from_data_on(m->ctx, TJ_CPU, TJ_I64, TJ_0D, &mine), 0);
+	const tj_status st = tj_is_poison(of_0) ? TJ_ERR_STATE : (tj_status)tj_item_i(of_0);
+	if (st != TJ_OK && tj_comm_rank(w)) tj_fail(st, "tjnn_save", "", "rank 0 could not write %s", path);
+	return st;
 }
 
 tj_status tjnn_save_at(const char *site, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values, const char *path)
 {
-	items all;
+	items all = { 0 };
 	tj_status st = TJ_ERR_ARG;
 	if (!m || !path) return tj_fail(TJ_ERR_ARG, "tjnn_save", "", "%s", m ? "no path" : "no model"), st;
-	if (o && nn_optim_swapped(o))
-		return tj_fail(TJ_ERR_STATE, "tjnn_save", "save the model alone, or swap back",
-		               "the averages are in place of the parameters"),
-		       TJ_ERR_STATE;
+	if (o && nn_optim_swapped(o)) {
+		tj_fail(TJ_ERR_STATE, "tjnn_save", "save the model alone, or swap back", "the averages are in place of the parameters");
+		return TJ_ERR_STATE;
+	}
 	if (collect(site, "tjnn_save", m, o, values, &all)) {
-		const char **name = malloc((size_t)(all.n + 1) * sizeof *name);
-		tj_tensor **t = malloc((size_t)(all.n + 1) * sizeof *t);
 		tj_scope *s = tj_push(m->ctx);
-		for (int64_t i = 0; name && t && i < all.n; i++) {
-			name[i] = name_of(&all.at[i]);
-			t[i] = tensor_of(site, m->ctx, &all.at[i]);
-		}
-		if (!name || !t)
-			tj_fail(TJ_ERR_NOMEM, "tjnn_save", "", "out of memory"), st = TJ_ERR_NOMEM;
-		else {
-			t[all.n] = TJ_END;
-			st = tj_safetensors_save(path, name, t, about);
-		}
+		st = write_once(site, m, o, &all, path);
 		tj_pop(s);
-		free(name);
-		free(t);
 	}
 	free(all.at);
 	return st;
@@ -128,13 +164,6 @@ static bool fits(const item *i, const tj_safetensors_entry *e, report *r)
 	return false;
 }
 
-static bool has(const items *all, const char *name)
-{
-	for (int64_t i = 0; i < all->n; i++)
-		if (!strcmp(name_of(&all->at[i]), name)) return true;
-	return false;
-}
-
 static void match(const char *site, items *all, const tj_safetensors *file, const tjnn_model *m, const tjnn_optim *o,
                   const tjnn_value *values, report *r)
 {
@@ -147,7 +176,7 @@ static void match(const char *site, items *all, const tj_safetensors *file, cons
 	}
 	for (int64_t i = 0; i < tj_safetensors_count(file); i++) {
 		const char *name = tj_safetensors_at(file, i)->name;
-		if ((!o && !strncmp(name, "optim.", 6)) || (!values && !strncmp(name, "state.", 6))) continue;
+		if (((!o || nn_optim_spread(o)) && !strncmp(name, "optim.", 6)) || (!values && !strncmp(name, "state.", 6))) continue;
 		if (!has(all, name) && nn_slots_find(&m->slots, name) < 0) tell(r, name, "is unexpected");
 	}
 }

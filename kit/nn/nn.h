@@ -5,6 +5,7 @@
 
 #include "kit/kit.h"
 
+#include <tjdist.h>
 #include <tjnn.h>
 
 #include <stdio.h>
@@ -70,7 +71,21 @@ void nn_rule_scalars(const char *site, nn_scalars *s); /* a, b, c from the other
 /* The parameter after the step; state[] becomes the state after it. */
 tj_tensor *nn_rule_move(const char *site, const nn_scalars *s, tj_tensor *p, tj_tensor *g, tj_tensor **state);
 
+/* ---- ranks.c ---- */
+/* Replaces n gradients by their means over the ranks. Collectives start while earlier gradients are still computed. false: out of memory */
+bool nn_reduce_gradients(const char *site, tj_comm *w, tj_tensor **g, int64_t n, int64_t bucket_bytes);
+/* Which rank has the state of each parameter: about as many bytes each, neighbours together. */
+void nn_find_owners(const tjnn_model *m, int ranks, int *owner);
+/* moved[i] of parameters that this rank has becomes moved[i] of all, in all ranks. false: out of memory */
+bool nn_share_moved(const char *site, tj_comm *w, const tjnn_model *m, const int *owner, tj_tensor **moved);
+
 /* ---- optim.c ---- */
+tj_comm *nn_optim_comm(const tjnn_optim *o); /* NULL: it works alone */
+/* Of a spread state: what the file has of other ranks is not this one's to load. */
+bool nn_optim_spread(const tjnn_optim *o);
+/* The state of all parameters, in all ranks: see(env, name, value) for each. A collective. */
+void nn_optim_gather(const char *site, const tjnn_optim *o, void (*see)(void *env, const char *name, tj_tensor *value), void *env);
+
 /* Cells of the optimiser, as slots: "optim.exp_avg.conv.weight". */
 const nn_slots *nn_optim_slots(const tjnn_optim *o);
 bool nn_optim_swapped(const tjnn_optim *o);

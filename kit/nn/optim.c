@@ -8,7 +8,7 @@
 
 typedef struct part { /* of a parameter; pointers into cell[] */
 	int64_t rule;
-	int states;
+	int states;                 /* 0: another rank has them, if .spread */
 	tj_tensor **state[NN_STATES], **sum /* of gradients; NULL: not accumulated */, **average;
 } part;
 
@@ -26,6 +26,7 @@ struct tjnn_optim {
 	tj_tensor **step, **rates; /* f64 []; f64 [rules] */
 	tj_tensor **count;         /* i64 []: gradients in the sums */
 	tj_tensor **product;       /* f64 [rules]: see nn_scalars; NULL: no rule needs it */
+	int *owner;                 /* rank that moves a parameter; NULL: each does */
 	bool swapped;
 };
 
@@ -33,6 +34,10 @@ const nn_slots *nn_optim_slots(const tjnn_optim *o) { return &o->slots; }
 bool nn_optim_swapped(const tjnn_optim *o) { return o->swapped; }
 
 bool nn_optim_averages(const tjnn_optim *o) { return o->o.ema > 0; }
+
+tj_comm *nn_optim_comm(const tjnn_optim *o) { return o->o.comm; }
+bool nn_optim_spread(const tjnn_optim *o) { return o->owner != NULL; }
+static bool is_own(const tjnn_optim *o, int64_t i) { return !o->owner || o->owner[i] == tj_comm_rank(o->o.comm); }
 
 /* ---- opening ---- */
 static int64_t rule_of(const tjnn_optim *o, const char *name)
@@ -83,7 +88,7 @@ static bool add_part(const char *site, tjnn_optim *o, int64_t i)
 	part *p = &o->part[i];
 	p->rule = rule_of(o, s->name);
 	const tjnn_rule *r = &o->rule[p->rule];
-	p->states = nn_rule_states(r, s->rank, name);
+	p->states = is_own(o, i) ? nn_rule_states(r, s->rank, name) : 0;
 	for (int k = 0; k < p->states; k++)
 		if (!(p->state[k] = add_cell(site, o, name[k], s->name, s->dtype, s->dim, r->method == TJNN_ADAGRAD ? r->initial : 0)))
 			return false;
@@ -101,6 +106,11 @@ static bool add_cells(const char *site, tjnn_optim *o)
 	o->part = calloc((size_t)m->nparams + 1, sizeof *o->part);
 	o->vars = malloc((size_t)(m->slots.n + o->room + 1) * sizeof *o->vars);
 	if (!o->cell || !o->slots.at || !o->part || !o->vars) return false;
+	if (o->o.spread && o->o.comm) {
+		o->owner = malloc((size_t)m->nparams * sizeof *o->owner);
+		if (!o->owner) return false;
+		nn_find_owners(m, tj_comm_size(o->o.comm), o->owner);
+	}
 	bool product = false;
 	for (int64_t i = 0; i < rules; i++) product |= o->rule[i].method == TJNN_NADAM;
 	o->step = add_cell(site, o, "step", NULL, TJ_F64, TJ_0D, 0);
@@ -120,6 +130,7 @@ static const char *misfit(const tjnn_model *m, const tjnn_optim_opts *o, const t
 {
 	if (m->optim) return "the model has an optimiser already";
 	if (!m->nparams) return "the model has no parameter that is not frozen";
+	if (o->spread && !o->comm) return ".spread needs a communicator, .comm";
 	if (!(o->clip_norm >= 0) || !(o->clip_value >= 0) || o->accumulate < 0 || !(o->ema >= 0 && o->ema < 1))
 		return ".clip_norm, .clip_value and .accumulate are 0 or more, .ema is from 0 to below 1";
 	for (const tjnn_group *g = o->groups; g && g->pattern; g++)
@@ -162,6 +173,7 @@ void tjnn_optim_close_at(const char *site, tjnn_optim *o)
 	free(o->rule);
 	free(o->rate);
 	free(o->part);
+	free(o->owner);
 	free(o->cell);
 	free(o->vars);
 	free(o);
@@ -216,19 +228,31 @@ static void scalars(const char *site, const tjnn_optim *o, tj_tensor *t, nn_scal
 	}
 }
 
-static void move_all(const char *site, const tjnn_optim *o, const nn_scalars *s, tj_tensor *now, tj_tensor *const *g)
+/* The parameter behind the step, and its state, which is assigned. */
+static tj_tensor *moved_by_rule(const char *site, const tjnn_optim *o, const nn_scalars *s, int64_t i, tj_tensor *now, tj_tensor *g)
 {
-	for (int64_t i = 0; i < o->model->nparams; i++) {
+	const part *p = &o->part[i];
+	tj_tensor *state[NN_STATES];
+	for (int k = 0; k < p->states; k++) state[k] = *p->state[k];
+	tj_tensor *moved = nn_rule_move(site, &s[p->rule], o->model->params[i], g, state);
+	for (int k = 0; k < p->states; k++) assign_if(site, now, *p->state[k], state[k]);
+	return moved;
+}
+
+static bool move_all(const char *site, const tjnn_optim *o, const nn_scalars *s, tj_tensor *now, tj_tensor **g)
+{
+	const int64_t n = o->model->nparams;
+	for (int64_t i = 0; i < n; i++)
+		if (is_own(o, i)) g[i] = moved_by_rule(site, o, s, i, now, g[i]);
+	if (o->owner && !nn_share_moved(site, o->o.comm, o->model, o->owner, g)) return false;
+	for (int64_t i = 0; i < n; i++) {
 		const part *p = &o->part[i];
-		tj_tensor *cell = o->model->params[i], *state[NN_STATES];
-		for (int k = 0; k < p->states; k++) state[k] = *p->state[k];
-		tj_tensor *moved = nn_rule_move(site, &s[p->rule], cell, g[i], state);
-		assign_if(site, now, cell, moved);
-		for (int k = 0; k < p->states; k++) assign_if(site, now, *p->state[k], state[k]);
+		assign_if(site, now, o->model->params[i], g[i]);
 		if (!p->average) continue;
-		tj_tensor *mean = tj_add(*p->average, tj_mul(tj_sub(moved, *p->average), tj_f(1 - o->o.ema)));
-		assign_if(site, now, *p->average, tj_where(tj_eq(s->t, tj_f(1)), moved, mean)); /* the first one is the parameter */
+		tj_tensor *mean = tj_add(*p->average, tj_mul(tj_sub(g[i], *p->average), tj_f(1 - o->o.ema)));
+		assign_if(site, now, *p->average, tj_where(tj_eq(s->t, tj_f(1)), g[i], mean)); /* the first one is the parameter */
 	}
+	return true;
 }
 
 static tj_status update(const char *site, tjnn_optim *o, tj_tensor **g)
@@ -237,6 +261,7 @@ static tj_status update(const char *site, tjnn_optim *o, tj_tensor **g)
 	nn_scalars *s = malloc((size_t)rules * sizeof *s);
 	tj_tensor **product = malloc((size_t)(rules + 1) * sizeof *product);
 	if (!s || !product) return free(s), free(product), tj_fail(TJ_ERR_NOMEM, "tjnn_optim_step", "", "out of memory"), TJ_ERR_NOMEM;
+	bool ok = !o->o.comm || nn_reduce_gradients(site, o->o.comm, g, o->model->nparams, o->o.bucket_bytes);
 	tj_tensor *now = accumulated(site, o, g);
 	if (o->o.scaler) {
 		tj_tensor *finite = tj_unscale(o->o.scaler, g, (int)o->model->nparams);
@@ -247,14 +272,14 @@ static tj_status update(const char *site, tjnn_optim *o, tj_tensor **g)
 	clip_norm(site, o, g);
 	tj_tensor *t = tj_add(*o->step, tj_f(1));
 	scalars(site, o, t, s);
-	move_all(site, o, s, now, g);
+	ok = move_all(site, o, s, now, g) && ok;
 	for (int64_t i = 0; i < rules; i++) product[i] = s[i].product;
 	product[rules] = TJ_END;
 	if (o->product) assign_if(site, now, *o->product, tj_stack(product, 0));
 	assign_if(site, now, *o->step, t);
 	free(s);
 	free(product);
-	return TJ_OK;
+	return ok ? TJ_OK : TJ_ERR_NOMEM;
 }
 
 static bool refused(const char *site, const tjnn_optim *o, const char *op)
@@ -293,6 +318,22 @@ tj_status tjnn_optim_update_at(const char *site, tjnn_optim *o, tj_list grad)
 	const tj_status st = update(site, o, g);
 	free(g);
 	return st;
+}
+
+/* ---- state that is spread ---- */
+void nn_optim_gather(const char *site, const tjnn_optim *o, void (*see)(void *env, const char *name, tj_tensor *value), void *env)
+{
+	for (int64_t i = 0; o->owner && i < o->model->nparams; i++) {
+		const tjnn_slot *s = &o->model->slots.at[o->model->which[i]];
+		const char *kind[NN_STATES];
+		const int n = nn_rule_states(&o->rule[o->part[i].rule], s->rank, kind);
+		for (int k = 0; k < n; k++) {
+			char name[NN_NAME + 32];
+			tj_tensor *mine = is_own(o, i) ? *o->part[i].state[k] : tj_full(s->dtype, s->dim, tj_f(0));
+			snprintf(name, sizeof name, "optim.%s.%s", kind[k], s->name);
+			see(env, name, tj_broadcast(o->o.comm, mine, o->owner[i]));
+		}
+	}
 }
 
 /* ---- rates, averages ---- */

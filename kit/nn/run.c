@@ -26,6 +26,7 @@ struct tjnn_run {
 	nn_progress progress;
 	nn_metrics metrics;
 	tj_scope *scope; /* of the running step; NULL: none */
+	tj_comm *comm; /* of the optimiser; NULL: one process */
 	struct sigaction before;
 };
 
@@ -65,6 +66,19 @@ static int64_t newest(const tjnn_run *r, int64_t below)
 	return most;
 }
 
+static bool is_first(const tjnn_run *r) { return !r->comm || !tj_comm_rank(r->comm); } /* it writes the folder */
+
+/* What rank 0 has; -1 after an error. */
+static int64_t of_first(const char *site, const tjnn_run *r, int64_t x)
+{
+	if (!r->comm) return x;
+	tj_scope *s = tj_push(r->ctx);
+	tj_tensor *t = tj_broadcast(r->comm, tj_from_data_on(r->ctx, TJ_CPU, TJ_I64, TJ_0D, &x), 0);
+	x = tj_is_poison(t) ? -1 : tj_item_i(t);
+	tj_pop(s);
+	return x;
+}
+
 static void remove_old(const tjnn_run *r)
 {
 	char path[4096];
@@ -84,7 +98,7 @@ static tj_status save(const char *site, tjnn_run *r)
 	if (st != TJ_OK) return st;
 	nn_metrics_flush(&r->metrics);
 	r->saved = r->next;
-	remove_old(r);
+	if (is_first(r)) remove_old(r);
 	return TJ_OK;
 }
 
@@ -93,7 +107,7 @@ static tj_status save(const char *site, tjnn_run *r)
 static tj_status restore(const char *site, tjnn_run *r)
 {
 	char path[4096];
-	for (int64_t step = newest(r, INT64_MAX); step >= 0; step = newest(r, step)) {
+	for (int64_t step = of_first(site, r, newest(r, INT64_MAX)); step >= 0; step = of_first(site, r, newest(r, step))) {
 		if (!path_of(r, step, path, sizeof path)) break;
 		const tj_status st = tjnn_load(r->o.model, r->o.optim, r->values, path, NULL);
 		if (st == TJ_OK) {
@@ -129,12 +143,12 @@ static bool make_values(tjnn_run *r)
 static tj_status open_folder(const char *site, tjnn_run *r)
 {
 	if (!r->o.folder) return TJ_OK;
-	if (mkdir(r->o.folder, 0777) && errno != EEXIST) {
+	if (is_first(r) && mkdir(r->o.folder, 0777) && errno != EEXIST) {
 		tj_fail(TJ_ERR_IO, "tjnn_run_open", "", "%s: %s", r->o.folder, strerror(errno));
 		return TJ_ERR_IO;
 	}
 	tj_status st = r->o.restart ? TJ_OK : restore(site, r);
-	if (st == TJ_OK) st = nn_metrics_open(site, &r->metrics, r->o.folder, r->next, r->o.tensorboard);
+	if (st == TJ_OK && is_first(r)) st = nn_metrics_open(site, &r->metrics, r->o.folder, r->next, r->o.tensorboard);
 	return st;
 }
 
@@ -150,6 +164,7 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 	if (!o.progress) o.progress = stderr;
 	tjnn_run *r = calloc(1, sizeof *r);
 	if (r) *r = (tjnn_run){ .ctx = c, .o = o, .step = -1, .saved = -1, .best = NAN, .why = "" };
+	if (r && o.optim) r->comm = nn_optim_comm(o.optim);
 	if (r && o.loader) tj_loader_tell(o.loader, &r->epoch, &r->batch);
 	tj_ctx *was = tj_ctx_use(c);
 	bool ok = r && make_values(r);
@@ -164,7 +179,7 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 	interrupts = 0;
 	const struct sigaction on = { .sa_handler = interrupted };
 	sigaction(SIGINT, &on, &r->before);
-	nn_progress_open(&r->progress, o.quiet ? NULL : o.progress, r->next, o.steps);
+	nn_progress_open(&r->progress, o.quiet || !is_first(r) ? NULL : o.progress, r->next, o.steps);
 	return r;
 }
 
@@ -206,11 +221,25 @@ static bool failed(tjnn_run *r)
 	return r->failed = true;
 }
 
+/* One rank that stops stops all. */
+static void stop_together(const char *site, tjnn_run *r)
+{
+	const int64_t mine = r->stopped;
+	tj_scope *s = tj_push(r->ctx);
+	tj_tensor *any = tj_all_reduce(r->comm, tj_from_data_on(r->ctx, TJ_CPU, TJ_I64, TJ_0D, &mine), TJ_REDUCE_AMAX);
+	if (!tj_is_poison(any) && tj_item_i(any)) {
+		if (!r->stopped) r->why = "another rank has stopped";
+		r->stopped = true;
+	}
+	tj_pop(s);
+}
+
 bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
 {
 	if (failed(r)) return false;
 	if (!end_step(site, r)) return !failed(r);
 	if (interrupts) r->stopped = true, r->why = "interrupted";
+	if (r->comm && tj_comm_size(r->comm) > 1) stop_together(site, r);
 	if (r->stopped || r->next >= r->o.steps) return false;
 	r->step = r->next;
 	r->scope = tj_push(r->ctx);
@@ -247,7 +276,7 @@ static tj_status save_best(const char *site, tjnn_run *r)
 	if (!r->o.folder || snprintf(path, sizeof path, "%s/best.safetensors", r->o.folder) >= (int)sizeof path) return TJ_OK;
 	const bool swap = r->o.optim && nn_optim_averages(r->o.optim) && !nn_optim_swapped(r->o.optim);
 	if (swap) tjnn_optim_swap(r->o.optim);
-	const tj_status st = tjnn_save(r->o.model, NULL, NULL, path);
+	const tj_status st = is_first(r) ? tjnn_save(r->o.model, NULL, NULL, path) : TJ_OK;
 	if (swap) tjnn_optim_swap(r->o.optim);
 	return st;
 }

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* data: what the parts of kit/data share. kit/data/README.md says what they do. */
+#ifndef TJ_KIT_DATA_H
+#define TJ_KIT_DATA_H
+
+#include <tjdata.h>
+
+#include "kit/files/files.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* ---- order.c ---- */
+uint64_t kit_mix(uint64_t key, uint64_t x); /* 64 bits that look random; for one key each x gives another value */
+
+/* ---- batch.c: the memory of batches, which goes round between loader and tensors ---- */
+typedef struct kit_field {
+	bool put;
+	tj_dtype dtype;
+	int rank;
+	int64_t dim[TJ_MAX_RANK + 1]; /* TJ_END_DIM follows the sizes */
+	size_t bytes;
+	void *data;
+} kit_field;
+bool kit_field_set(kit_field *f, tj_dtype dtype, tj_dims shape, kit_why *w); /* all but its data */
+bool kit_field_same(const kit_field *a, const kit_field *b);
+typedef struct kit_type { char text[240]; } kit_type; /* "f32[2,3]" */
+kit_type kit_type_of(const kit_field *f);
+
+typedef struct kit_pool kit_pool;
+typedef struct kit_batch {
+	kit_pool *pool;
+	struct kit_batch *next;              /* among those that are free */
+	atomic_int holders;                  /* tensors */
+	int64_t n;                           /* items */
+	kit_field field[TJ_SAMPLE_FIELDS];   /* of an item; .data is that of the first one */
+	size_t room[TJ_SAMPLE_FIELDS];       /* bytes of .data, which stays when the batch is used again */
+} kit_batch;
+kit_pool *kit_pool_open(int keep);            /* keeps up to so many free batches; NULL: out of memory */
+void kit_pool_close(kit_pool *p);             /* batches that tensors hold live on */
+kit_batch *kit_batch_take(kit_pool *p, int64_t n); /* NULL: out of memory */
+bool kit_batch_room(kit_batch *b, int field, kit_why *w); /* for n items of the field */
+void kit_batch_drop(void *batch);             /* for tj_wrap(), too */
+
+/* ---- sample.c ---- */
+struct tj_sample {
+	kit_field field[TJ_SAMPLE_FIELDS];
+	kit_batch *batch;   /* fields go there, as item `at`, but those of own[] */
+	int64_t at;
+	kit_buffer *own;    /* of TJ_SAMPLE_FIELDS: memory of fields that do not go to the batch */
+	uint32_t apart;     /* 1 << field: which ones these are */
+	uint32_t fields;    /* 1 << field: those of the first item of the batch */
+	uint64_t random;
+	bool failed;
+	kit_why why;
+};
+/* The functions of a data set, after a check. */
+bool kit_dataset_get(const tj_dataset *d, tj_dataset *out, kit_why *w);
+/* false: s->why. The caller has set what is above `random`. */
+bool kit_sample_fill(tj_sample *s, const tj_dataset *d, int64_t index, uint64_t random);
+
+/* ---- pad.c: fields of items that differ in size ---- */
+/* Fields of `which` of all items, one after the other (items[at * TJ_SAMPLE_FIELDS + field]), become those of the batch. */
+bool kit_pad(kit_batch *b, const kit_field *items, uint32_t which, const tj_loader_opts *o, kit_why *w);
+
+#endif

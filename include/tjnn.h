@@ -558,7 +558,7 @@ typedef struct tjnn_run_opts {
 	tjnn_model *model;
 	tjnn_optim *optim;             /* NULL: the program moves the parameters */
 	tj_loader *loader;             /* of the batches; NULL: tjnn_run_next() gives none */
-	const tjnn_schedule *schedule; /* of the rates; NULL: they stay */
+	const tjnn_schedule *schedule; /* of the rates, by the number of moves; NULL: they stay */
 	const tjnn_value *values;      /* of the program's own, for checkpoints */
 	uint64_t seed;
 	const char *folder;            /* for step-N.safetensors, best.safetensors, metrics.csv; made if it is not there. NULL: nothing is kept */

@@ -81,6 +81,7 @@ bool nn_share_moved(const char *site, tj_comm *w, const tjnn_model *m, const int
 
 /* ---- optim.c ---- */
 tj_comm *nn_optim_comm(const tjnn_optim *o); /* NULL: it works alone */
+int64_t nn_optim_accumulates(const tjnn_optim *o); /* gradients for each move, 1 or more */
 /* Of a spread state: what the file has of other ranks is not this one's to load. */
 bool nn_optim_spread(const tjnn_optim *o);
 /* The state of all parameters, in all ranks: see(env, name, value) for each. A collective. */

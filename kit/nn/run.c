@@ -244,7 +244,7 @@ bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
 	r->step = r->next;
 	r->scope = tj_push(r->ctx);
 	tj_seed(r->ctx, seed_of(r));
-	if (r->o.schedule && r->o.optim) tjnn_schedule_set(r->o.schedule, r->o.optim, r->step);
+	if (r->o.schedule && r->o.optim) tjnn_schedule_set(r->o.schedule, r->o.optim, r->step / nn_optim_accumulates(r->o.optim));
 	if (next_batch(site, r, batch) && !failed(r)) return true;
 	tj_pop(r->scope);
 	r->scope = NULL;

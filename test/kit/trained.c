@@ -2,9 +2,10 @@
 /* A short training that test/trained.sh kills, continues, and runs with other numbers of workers and ranks: the last parameters must have
  * the same bits.
  *
- *   trained [--mpi] [--spread] [--workers N] [--accumulate N] [--steps N] [--rule adamw|sgd|lion] [--sleep us] FOLDER OUT.safetensors
+ *   trained [--mpi] [--spread] [--weights] [--workers N] [--accumulate N] [--steps N] [--rule adamw|sgd|lion] [--sleep us] FOLDER OUT.safetensors
  *
- * It has dropout, a batch norm unless there are ranks or sums of gradients, averages, a schedule, and values of its own. */
+ * It has dropout, a batch norm unless there are ranks or sums of gradients, averages, a schedule, and values of its own. --weights: only the
+ * parameters are written at the end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include <tjnn.h>
 #include <unistd.h>
 
-enum { ITEMS = 203, INPUTS = 12, BATCH = 8 };
+enum { ITEMS = 195 /* 24 whole batches, which 2 and 4 ranks divide */, INPUTS = 12, BATCH = 8 };
 
 typedef struct net { tjnn_linear up, down; tjnn_norm norm; tjnn_embedding table; bool plain; } net;
 typedef struct train { net net; tjnn_optim *optim; } train;
@@ -53,7 +54,7 @@ static bool item(void *self, int64_t i, tj_sample *s)
 }
 
 typedef struct options {
-	bool mpi, spread;
+	bool mpi, spread, weights;
 	int64_t workers, accumulate, steps, sleep;
 	const char *rule, *folder, *out;
 } options;
@@ -62,9 +63,10 @@ static options read_options(int argc, char **argv)
 {
 	options o = { .steps = 60, .rule = "adamw", .accumulate = 1 };
 	int i = 1;
-	for (; i < argc && argv[i][0] == '-'; i++) {
+	for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
 		if (!strcmp(argv[i], "--mpi")) o.mpi = true;
 		else if (!strcmp(argv[i], "--spread")) o.spread = true;
+		else if (!strcmp(argv[i], "--weights")) o.weights = true;
 		else if (i + 1 == argc) exit(2);
 		else if (!strcmp(argv[i], "--workers")) o.workers = atoi(argv[++i]);
 		else if (!strcmp(argv[i], "--accumulate")) o.accumulate = atoi(argv[++i]);
@@ -100,11 +102,11 @@ int main(int argc, char **argv)
 	                                             .rank = w ? tj_comm_rank(w) : 0, .ranks = w ? tj_comm_size(w) : 1));
 	double sum = 0;
 	int64_t seen = 0;
-	tjnn_schedule s = tjnn_cosine(o.steps, 1e-4);
+	const tjnn_value values[] = { { "sum", NULL, &sum, NULL }, { "seen", &seen, NULL, NULL }, { NULL, NULL, NULL, NULL } };
+	tjnn_schedule s = tjnn_cosine(o.steps / o.accumulate, 1e-4);
 	s.warmup = 5;
 	tjnn_run *r = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = o.steps, .model = m, .optim = t.optim, .loader = l, .schedule = &s, .seed = 5,
-	                                       .values = (const tjnn_value[]){ { "sum", NULL, &sum, NULL }, { "seen", &seen, NULL, NULL }, { NULL, NULL, NULL, NULL } },
-	                                       .folder = o.folder, .save_every = 7, .keep = 2, .quiet = true, .tensorboard = true));
+	                                       .values = values, .folder = o.folder, .save_every = 7, .keep = 2, .quiet = true, .tensorboard = true));
 	tj_tensor *b[3];
 	while (r && tjnn_run_next(r, b)) {
 		const double loss = tj_item(tj_call1(f, TJ_LIST(b[0], b[1], b[2])));
@@ -115,7 +117,8 @@ int main(int argc, char **argv)
 	}
 	const bool whole = r && !tjnn_run_interrupted(r);
 	tj_status st = r ? tjnn_run_close(r) : TJ_ERR_STATE;
-	if (st == TJ_OK && whole) st = tjnn_save(m, t.optim, (const tjnn_value[]){ { "sum", NULL, &sum, NULL }, { "seen", &seen, NULL, NULL }, { NULL, NULL, NULL, NULL } }, o.out);
+	if (st == TJ_OK && whole && !o.weights) st = tjnn_save(m, t.optim, values, o.out);
+	if (st == TJ_OK && whole && o.weights && (!w || !tj_comm_rank(w))) st = tjnn_save(m, NULL, NULL, o.out);
 	if (st != TJ_OK) tj_check(c), tj_perror(c, stderr);
 	tj_loader_close(l);
 	tjnn_close(m);

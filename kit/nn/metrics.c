@@ -108,8 +108,11 @@ static void write_record(FILE *to, const message *m)
 static tj_status open_events(const char *site, nn_metrics *m, const char *folder, int64_t first)
 {
 	char path[4096];
-	snprintf(path, sizeof path, "%s/events.out.tfevents.%lld.%lld.tjit", folder, (long long)time(NULL), (long long)getpid());
-	if (!(m->events = fopen(path, "wb"))) return refused(site, path);
+	for (int i = 0; i < 1000 && !m->events; i++) { /* another one of the same second */
+		snprintf(path, sizeof path, "%s/events.out.tfevents.%lld.%lld.tjit.%d", folder, (long long)time(NULL), (long long)getpid(), i);
+		if (!(m->events = fopen(path, "wbx")) && errno != EEXIST) break;
+	}
+	if (!m->events) return refused(site, path);
 	message version = event(0), start = event(first);
 	put_bytes(&version, 3, "brain.Event:2", 13); /* file_version */
 	write_record(m->events, &version);

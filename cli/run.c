@@ -159,10 +159,10 @@ static const char *variable_name(const void *f, int i)
 
 static int set_variable(call *x, json_t *list, const char *name, tj_tensor *cell, const char *file)
 {
-	char why[NPY_WHY], is[TYPE], want[TYPE];
-	tj_tensor *t = npy_load(x->c, file, why);
+	char is[TYPE], want[TYPE];
+	tj_tensor *t = tj_npy_load(x->c, file);
 	(void)list;
-	if (!t) return cli_error("%s: %s", file, why), CLI_FAILED;
+	if (tj_is_poison(t)) return cli_failed(x->c);
 	if (strcmp(type_of(t, is), type_of(cell, want))) return cli_error("%s is %s, and %s is %s", file, is, name, want), CLI_FAILED;
 	return tj_assign(cell, t) == TJ_OK ? CLI_OK : cli_failed(x->c);
 }

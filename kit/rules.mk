@@ -6,7 +6,7 @@ KITLIBS  = -ljansson -lz -ldl -lm -lpthread
 KITTESTS:= $(patsubst %.c,$(BUILD)/%,$(wildcard test/kit/*.c)) # test_*.c run by themselves, the others by a script
 $(BUILD)/libtjkit.so: $(KITOBJ) $(BUILD)/libtj.so install/libtjkit.map
 	$(CC) -shared -Wl,-soname,libtjkit.so.0 -Wl,--version-script=install/libtjkit.map -o $@ $(KITOBJ) \
-		$(EXTRA) $(LDFLAGS) -L$(BUILD) -ltj $(KITLIBS) -Wl,-rpath,'$$ORIGIN'
+		$(EXTRA) $(LDFLAGS) -L$(BUILD) -ltj $(KITLIBS)
 	ln -sf libtjkit.so $(BUILD)/libtjkit.so.0
 $(BUILD)/libtjkit.a: $(KITOBJ)
 	rm -f $@; ar rcs $@ $^
@@ -22,3 +22,19 @@ $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a 
 test-build: $(KITTESTS)
 .SECONDARY: $(KITTESTS:=.o)
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)
+
+# ---- installation ----
+KITINC   = tjnn.h tjdata.h tjfiles.h tjdist.h
+install-kit: lib
+	$(INSTALL) -d $(PUT_INC) $(addprefix $(PUT_LIB)/,tjit pkgconfig)
+	$(INSTALL) -m 644 $(KITINC:%=include/%) $(PUT_INC)
+	$(INSTALL) -m 755 $(BUILD)/libtjkit.so $(PUT_LIB)/libtjkit.so.$(VERSION)
+	ln -sf libtjkit.so.$(VERSION) $(PUT_LIB)/libtjkit.so.$(MAJOR)
+	ln -sf libtjkit.so.$(MAJOR) $(PUT_LIB)/libtjkit.so
+	$(INSTALL) -m 644 $(BUILD)/libtjkit.a $(PUT_LIB)
+	$(if $(MPICC),$(INSTALL) -m 755 $(BUILD)/libtj-mpi.so $(PUT_LIB)/tjit)
+	@$(call fill,pkgconfig,tjkit.pc,$${prefix})
+install: install-kit
+INSTALLED  += $(KITINC:%=$(PUT_INC)/%) $(addprefix $(PUT_LIB)/,libtjkit.so libtjkit.so.$(MAJOR) libtjkit.so.$(VERSION) libtjkit.a \
+              pkgconfig/tjkit.pc $(if $(MPICC),tjit/libtj-mpi.so))
+.PHONY: install-kit

@@ -21,7 +21,9 @@ version=$(sed -n 's/^#define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
 list="$([ ! -x "$build/tj" ] || echo bin/tj)
 include/tj.h lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so lib/libtj.so.0
 lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
-list="$list include/tj.hpp include/tjrt.h lib/libtjrt.a"
+list="$list include/tj.hpp include/tjrt.h lib/libtjrt.a include/tjnn.h include/tjdata.h include/tjfiles.h include/tjdist.h lib/libtjkit.a
+lib/libtjkit.so lib/libtjkit.so.0 lib/libtjkit.so.$version lib/pkgconfig/tjkit.pc"
+! command -v mpicc >/dev/null || list="$list lib/tjit/libtj-mpi.so"
 ! command -v scdoc >/dev/null || list="$list share/man/man3/tj.h.3 share/man/man7/tjit.7"
 if [ -x "$build/tj" ]; then
 	list="$list share/bash-completion/completions/tj share/zsh/site-functions/_tj"
@@ -69,6 +71,9 @@ if command -v pkg-config >/dev/null; then
 	mkdir -p "$tmp/moved/bin" "$tmp/other"
 	cc -std=c11 test/use.c $(pc --cflags --libs) -Wl,-rpath,"$lib" -o "$tmp/c" >"$tmp/said" 2>&1 && compiles "$tmp/c"
 	verdict $? 'C by pkg-config'
+	cc -std=c11 test/kit/use_kit.c $(PKG_CONFIG_PATH="$lib/pkgconfig" pkg-config --cflags --libs tjkit) -Wl,-rpath,"$lib" -o "$tmp/kit" \
+		>"$tmp/said" 2>&1 && compiles "$tmp/kit"
+	verdict $? 'the kit by pkg-config'
 	c++ -x c++ test/use.c $(pc --cflags --libs) -Wl,-rpath,"$lib" -o "$tmp/cxx" >"$tmp/said" 2>&1 && compiles "$tmp/cxx"
 	verdict $? 'C++ by pkg-config'
 	c++ -std=c++17 -Wall -Wextra -Werror test/cpp/throwing.cpp $(pc --cflags --libs) -pthread -Wl,-rpath,"$lib" -o "$tmp/hpp" \
@@ -86,7 +91,7 @@ if command -v pkg-config >/dev/null; then
 		compiles bash -c "exec -a '$tmp/other/static' '$tmp/moved/bin/called'"
 	verdict $? 'the name of a program says where the plug-in is'
 else
-	skip 'pkg-config is not installed' 6
+	skip 'pkg-config is not installed' 7
 fi
 
 # ---- CMake ----

@@ -28,6 +28,7 @@ static bool add(void *env, const tj_export_part *p)
 	else if (!strcmp(p->kind, "size")) append(d, "sizes", json_pack("{s:O, s:O}", "name", name, "range", text));
 	else if (!strcmp(p->kind, "argument")) append(d, "arguments", json_incref(text));
 	else if (!strcmp(p->kind, "scalar")) append(d, "scalars", json_incref(text));
+	else if (!strcmp(p->kind, "result")) append(d, "results", json_incref(text));
 	else if (!strcmp(p->kind, "cpu")) append(d, "cpus", json_pack("{s:O, s:I, s:I}", "needs", text, "kernels", count, "bytes", bytes));
 	else if (!strcmp(p->kind, "program")) json_object_set_new(d, "program", json_pack("{s:O, s:I}", "text", text, "events", count));
 	else append(d, "variables", json_pack("{s:s, s:O, s:O, s:I}", "kind", p->kind, "name", name, "type", text, "bytes", bytes));
@@ -39,8 +40,8 @@ static bool add(void *env, const tj_export_part *p)
 json_t *show_read_export(const char *path)
 {
 	tj_ctx *c = tj_open(NULL);
-	json_t *d = json_pack("{s:s, s:n, s:[], s:[], s:[], s:[], s:[]}", "kind", show_export.name, "title", "sizes", "arguments", "scalars",
-	                      "variables", "cpus");
+	json_t *d = json_pack("{s:s, s:n, s:[], s:[], s:[], s:[], s:[], s:[]}", "kind", show_export.name, "title", "sizes", "arguments",
+	                      "scalars", "results", "variables", "cpus");
 	if (!c || !d) cli_error("out of memory");
 	const bool ok = c && d && (tj_export_walk(c, path, add, d) == TJ_OK || cli_failed(c) == CLI_OK);
 	if (c) tj_close(c);
@@ -95,7 +96,7 @@ static void print_bytes(const json_t *d)
 /* What the rows do not say: numbers, events, results. */
 static void print_program(const char *text)
 {
-	static const char *const head[] = { "program ", "function ", "symbol ", "argument ", "scalar ", "variable " };
+	static const char *const head[] = { "program ", "function ", "symbol ", "argument ", "scalar ", "result ", "variable " };
 	for (const char *end; *text; text = *end ? end + 1 : end) {
 		bool in_head = false;
 		end = text + strcspn(text, "\n");
@@ -118,7 +119,8 @@ static void print(const json_t *d)
 	print_rows(d, "scalars", "scalar");
 	char n[24];
 	snprintf(n, sizeof n, "%lld", number(f, "results"));
-	cli_row("results", n);
+	if (json_array_size(json_object_get(d, "results"))) print_rows(d, "results", "result");
+	else cli_row("results", n);
 	print_bytes(d);
 	snprintf(n, sizeof n, "%lld", number(program, "events"));
 	cli_row("events", n);

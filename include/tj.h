@@ -995,6 +995,7 @@ TJ_API int tj_fn_results(tj_fn *f);
  *   "size"      name; text: "1..64", or "4..64; B%4==0"
  *   "argument"  name: its number; text as by tj_fn_argument()
  *   "scalar"    name: its number; text: "float", or "int 3", the only value that it takes
+ *   "result"    name: its number; text as of an argument; "_": a size that the file does not know. None: the file is of version 1.0
  *   "state", "weight": a variable: name; text: "f32[784,256]"; bytes
  *   "cpu"       text: "512 bits +avx512bf16", what its kernels need; count, bytes: of these
  *   "program"   text: the lines of docs/EXPORT.md; count: its events */

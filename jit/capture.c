@@ -155,14 +155,24 @@ static bool add_events(capture *c)
 	return true;
 }
 
+/* l: NULL of a number. */
+static jit_parg type_of(const rt_layout *l, bool is_int)
+{
+	jit_parg a = { .kind = l ? GD_VALUE : is_int ? GD_INT : GD_FLOAT };
+	if (l) a.dtype = l->dtype, a.rank = l->rank;
+	for (int d = 0; d < a.rank; d++) a.dim[d] = (jit_psize){ .more = l->dim[d], .part = 1, .i = -1, .j = -1 };
+	return a;
+}
+
 static bool add_result(capture *c, tj_tensor *t, uint32_t from)
 {
+	const bool number = rt_is_number(t);
 	jit_poperand o = { JIT_P_NUMBER, 0 };
-	if (rt_is_number(t)) {
+	if (number) {
 		if (!from_source(c, from, rt_number_bits(t), rt_is_int_number(t), &o.index)) return false;
 	} else if (t->kind == RT_PENDING) o = (jit_poperand){ JIT_P_VALUE, t->seq };
 	else if (!from_outside(c, &(jit_bound){ .h = t, .layout = t->layout, .data = t->data, .buf = t->buf }, &o)) return false;
-	return rt_push(&c->p->out, o) || nomem(c);
+	return (rt_push(&c->p->out, o) && rt_push(&c->p->result, type_of(number ? NULL : t->layout, number && rt_is_int_number(t)))) || nomem(c);
 }
 
 static bool add_arguments(capture *c)
@@ -170,12 +180,9 @@ static bool add_arguments(capture *c)
 	const gd_sig *sig = &c->a->entry->sig;
 	for (uint32_t i = 0; i < sig->narg; i++) {
 		const rt_layout *l = sig->arg[i].layout;
-		jit_parg a = { .kind = l ? GD_VALUE : sig->arg[i].kind };
-		if (l) a.dtype = l->dtype, a.rank = l->rank;
-		for (int d = 0; l && d < l->rank; d++) a.dim[d] = (jit_psize){ .more = l->dim[d], .part = 1, .i = -1, .j = -1 };
 		if (l && l->device != TJ_CPU)
 			return refuse(c, NULL, "move it with tj_to()", "an argument", "is on another device than the CPU");
-		if (!rt_push(&c->p->arg, a)) return nomem(c);
+		if (!rt_push(&c->p->arg, type_of(l, sig->arg[i].kind == GD_INT))) return nomem(c);
 	}
 	for (const tj_scalar *s = c->a->scalars; s && s->kind != TJ_SCALAR_END; s++)
 		if (!rt_push(&c->p->scalar, *s)) return nomem(c);

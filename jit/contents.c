@@ -54,6 +54,17 @@ static bool arguments(walk *w, const jit_program *p)
 	return true;
 }
 
+static bool results(walk *w, const jit_program *p)
+{
+	char number[16];
+	for (uint32_t i = 0; i < p->result.n; i++) {
+		snprintf(number, sizeof number, "%u", i);
+		jit_put_parg(p, &p->result.v[i], &w->text);
+		if (!part(w, (tj_export_part){ .kind = "result", .name = number })) return false;
+	}
+	return true;
+}
+
 static bool variables(walk *w, const jit_program *p)
 {
 	for (uint32_t i = 0; i < p->var.n; i++) {
@@ -77,7 +88,7 @@ static bool all(walk *w, const jit_program *p, const jit_pack *k, size_t n)
 {
 	const tj_export_part file = { "file", k->version, k->build, !memcmp(k->build, rt_build(), strlen(rt_build())), n };
 	if (!part(w, file) || !part(w, (tj_export_part){ .kind = "function", .name = p->name, .text = "", .count = p->nout })) return false;
-	if (!sizes(w, p) || !arguments(w, p) || !variables(w, p) || !cpus(w, k)) return false;
+	if (!sizes(w, p) || !arguments(w, p) || !results(w, p) || !variables(w, p) || !cpus(w, k)) return false;
 	jit_program_print(p, &w->text);
 	return part(w, (tj_export_part){ .kind = "program", .name = "", .count = p->step.n });
 }

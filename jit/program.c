@@ -21,6 +21,7 @@ void jit_program_free(jit_program *p)
 	rt_vec_free(&p->symbol);
 	rt_vec_free(&p->arg);
 	rt_vec_free(&p->scalar);
+	rt_vec_free(&p->result);
 	rt_vec_free(&p->var);
 	rt_vec_free(&p->number);
 	rt_vec_free(&p->step);
@@ -93,6 +94,16 @@ int64_t jit_symbol_count(const gd_symbol *s)
 }
 
 /* ---- arguments ---- */
+static bool fits(const jit_parg *a, const tj_tensor *t, const int64_t *symbol)
+{
+	if (jit_is_number(t) != (a->kind != GD_VALUE)) return false;
+	if (a->kind != GD_VALUE) return true;
+	if (t->dtype != a->dtype || t->rank != a->rank) return false;
+	for (int d = 0; d < a->rank; d++)
+		if (a->dim[d].part && jit_psize_at(&a->dim[d], symbol) != t->layout->dim[d]) return false;
+	return true;
+}
+
 /* The sizes of the call, by symbol; -1: none of its dimensions is that symbol alone. False: an argument does not fit. */
 static bool bind(const jit_program *p, tj_tensor *const *in, int64_t *symbol, uint32_t *bad)
 {
@@ -100,14 +111,9 @@ static bool bind(const jit_program *p, tj_tensor *const *in, int64_t *symbol, ui
 	for (uint32_t i = 0; i < p->arg.n; i++) {
 		const jit_parg *a = &p->arg.v[i];
 		*bad = i;
-		if (jit_is_number(in[i]) != (a->kind != GD_VALUE)) return false;
-		if (a->kind != GD_VALUE) continue;
-		if (in[i]->dtype != a->dtype || in[i]->rank != a->rank) return false;
-		for (int d = 0; d < a->rank; d++) {
-			const jit_psize *s = &a->dim[d];
-			if (s->i >= 0 && symbol[s->i] < 0) symbol[s->i] = in[i]->layout->dim[d];
-			if (jit_psize_at(s, symbol) != in[i]->layout->dim[d]) return false;
-		}
+		for (int d = 0; !jit_is_number(in[i]) && d < a->rank && d < in[i]->rank; d++)
+			if (a->dim[d].i >= 0 && symbol[a->dim[d].i] < 0) symbol[a->dim[d].i] = in[i]->layout->dim[d];
+		if (!fits(a, in[i], symbol)) return false;
 	}
 	*bad = p->arg.n;
 	return admits(p, symbol);
@@ -116,7 +122,8 @@ static bool bind(const jit_program *p, tj_tensor *const *in, int64_t *symbol, ui
 void jit_put_psize(const jit_program *p, const jit_psize *s, rt_text *t)
 {
 	if (s->i < 0) {
-		rt_putf(t, "%lld", (long long)s->more);
+		if (s->part) rt_putf(t, "%lld", (long long)s->more);
+		else rt_puts(t, "_");
 		return;
 	}
 	if (s->times != 1) rt_putf(t, "%lld*", (long long)s->times);
@@ -400,6 +407,17 @@ static bool ask_all(run *r, uint32_t from, uint32_t end)
 	return ok;
 }
 
+static bool results_fit(run *r, tj_tensor *const *out)
+{
+	for (uint32_t i = 0; i < r->p->result.n; i++) {
+		if (fits(&r->p->result.v[i], out[i], r->symbol)) continue;
+		jit_error(r->a->ctx, line_of(r->a), TJ_ERR_STATE, r->p->name, "tj_export() writes such files",
+		          "result %u has another type than the file says", i);
+		return false;
+	}
+	return true;
+}
+
 void jit_program_body(tj_tensor **out, tj_tensor *const *in, void *program)
 {
 	const jit_program *p = program;
@@ -420,7 +438,7 @@ void jit_program_body(tj_tensor **out, tj_tensor *const *in, void *program)
 	ok = ok && ask_all(&r, 0, p->step.n);
 	a->mode = mode;
 	for (uint32_t i = 0; ok && i < p->out.n; i++) ok = (out[i] = operand(&r, &p->out.v[i])) != NULL;
-	if (ok) return;
+	if (ok && results_fit(&r, out)) return;
 	if (a->ctx->rt.err.code == TJ_OK)
 		jit_error(a->ctx, NULL, TJ_ERR_STATE, p->name, "tj_export() writes such files", "the program of the file asks for what does not exist");
 	a->failed = true;

@@ -8,6 +8,7 @@
  *   argument 1 float
  *   variable 0 weight f32[784,256] w
  *   variable 1 cell f32[256] sum
+ *   result 0 f32[B,256]
  *   number 0 float 0x1p-1
  *   number 1 argument 1
  *   number 2 inverse B                                    1 / B
@@ -27,7 +28,7 @@ typedef enum jit_pkind { JIT_P_VALUE, JIT_P_ARG, JIT_P_VAR, JIT_P_NUMBER } jit_p
 typedef struct jit_poperand { uint8_t kind; uint32_t index; } jit_poperand; /* VALUE: number of the event */
 
 /* A size: (times * S[i] * S[j] + more) / part, rounded down; i, j: symbols, or -1: none. Without symbols it is `more`. */
-typedef struct jit_psize { int64_t times, more, part; int8_t i, j; } jit_psize;
+typedef struct jit_psize { int64_t times, more, part; int8_t i, j; } jit_psize; /* part 0: "_", a result's that no expression gives */
 static inline bool jit_pconst(const jit_psize *s) { return s->i < 0; }
 
 typedef enum jit_pnumber_kind {
@@ -59,7 +60,7 @@ typedef struct jit_pstep {  /* an event */
 	const char *site;
 } jit_pstep;
 
-typedef struct jit_parg {   /* of the function */
+typedef struct jit_parg {   /* of the function; also a result of it */
 	uint8_t kind;           /* gd_kind: a tensor, GD_VALUE; or a number */
 	uint8_t dtype, rank;
 	jit_psize dim[TJ_MAX_RANK];
@@ -82,6 +83,7 @@ typedef struct jit_program {
 	rt_vec(gd_symbol) symbol;
 	rt_vec(jit_parg) arg;
 	rt_vec(tj_scalar) scalar;
+	rt_vec(jit_parg) result; /* as many as out; none: the file is of version 1.0 */
 	rt_vec(jit_pvar) var;
 	rt_vec(jit_pnumber) number;
 	rt_vec(jit_pstep) step;

@@ -194,6 +194,24 @@ static bool prove_arguments(const proof *f, int64_t *v)
 	return true;
 }
 
+/* A size of no form is left out: the function is the same without it. */
+static bool prove_results(const proof *f, int64_t *v)
+{
+	for (uint32_t i = 0; i < f->p->result.n; i++) {
+		jit_parg *a = &f->p->result.v[i];
+		for (uint32_t k = 1; k < f->n; k++) {
+			const jit_parg *o = &f->at[k]->result.v[i];
+			if (o->kind != a->kind || o->dtype != a->dtype || o->rank != a->rank)
+				return rt_fail(f->err, TJ_ERR_SHAPE, "export", "result %u has another type at other sizes", i), false;
+		}
+		for (int d = 0; d < a->rank; d++) {
+			for (uint32_t k = 0; k < f->n; k++) v[k] = f->at[k]->result.v[i].dim[d].more;
+			if (!express(f, v, &a->dim[d])) a->dim[d] = (jit_psize){ .i = -1, .j = -1 };
+		}
+	}
+	return true;
+}
+
 bool jit_prove(jit_program *p, uint32_t n, jit_program *const *at, const int64_t *const *sizes, rt_err *err)
 {
 	const proof f = { p, n, p->symbol.n, at, sizes, err };
@@ -202,7 +220,7 @@ bool jit_prove(jit_program *p, uint32_t n, jit_program *const *at, const int64_t
 	bool ok = v && bits;
 	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "export", "out of memory");
 	for (uint32_t k = 1; ok && k < n; k++) ok = same_events(&f, at[k]);
-	ok = ok && prove_arguments(&f, v) && prove_numbers(&f, v, bits) && prove_attributes(&f, v);
+	ok = ok && prove_arguments(&f, v) && prove_numbers(&f, v, bits) && prove_attributes(&f, v) && prove_results(&f, v);
 	rt_free(v);
 	rt_free(bits);
 	return ok;

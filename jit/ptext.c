@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { VERSION = 1, MINOR = 0 };
+enum { VERSION = 1, MINOR = 1 }; /* 1.0 has no results */
 
 static const char *const number_name[] = {
 	[JIT_PN_INT] = "int", [JIT_PN_FLOAT] = "float", [JIT_PN_SIZE] = "size", [JIT_PN_REAL] = "real", [JIT_PN_INVERSE] = "inverse",
@@ -74,6 +74,7 @@ void jit_program_print(const jit_program *p, rt_text *t)
 	for (uint32_t i = 0; i < p->scalar.n; i++)
 		if (p->scalar.v[i].kind == TJ_SCALAR_I) rt_putf(t, "scalar %u int %lld\n", i, (long long)p->scalar.v[i].i);
 		else rt_putf(t, "scalar %u float\n", i);
+	for (uint32_t i = 0; i < p->result.n; i++) rt_putf(t, "result %u ", i), jit_put_parg(p, &p->result.v[i], t), rt_puts(t, "\n");
 	for (uint32_t i = 0; i < p->var.n; i++) put_var(p, i, t);
 	for (uint32_t i = 0; i < p->number.n; i++) put_number(p, i, t);
 	for (uint32_t i = 0; i < p->step.n; i++) put_step(p, i, t);
@@ -222,13 +223,15 @@ static bool dtype(parser *r, uint8_t *t)
 	return true;
 }
 
-static bool shape(parser *r, uint8_t *rank, jit_psize *dim)
+/* open: a size may be "_". */
+static bool shape(parser *r, uint8_t *rank, jit_psize *dim, bool open)
 {
 	if (!accept_char(r, '[')) return fail(r, "[ is missing");
 	for (*rank = 0; !accept_char(r, ']');) {
 		if (*rank == TJ_MAX_RANK) return fail(r, "too many axes");
 		if (*rank && !accept_char(r, ',')) return fail(r, ", is missing");
-		if (!size(r, &dim[(*rank)++])) return false;
+		if (open && accept(r, "_")) dim[(*rank)++] = (jit_psize){ .i = -1, .j = -1 };
+		else if (!size(r, &dim[(*rank)++])) return false;
 	}
 	return true;
 }
@@ -248,14 +251,25 @@ static bool read_symbol(parser *r)
 	return end_line(r) && (rt_push(&r->p->symbol, s) || nomem(r));
 }
 
+static bool type(parser *r, jit_parg *a, bool open)
+{
+	*a = (jit_parg){ .kind = GD_VALUE };
+	if (accept(r, "int")) a->kind = GD_INT;
+	else if (accept(r, "float")) a->kind = GD_FLOAT;
+	else if (!dtype(r, &a->dtype) || !shape(r, &a->rank, a->dim, open)) return false;
+	return end_line(r);
+}
+
 static bool read_argument(parser *r)
 {
-	jit_parg a = { .kind = GD_VALUE };
-	if (!index_is(r, r->p->arg.n)) return false;
-	if (accept(r, "int")) a.kind = GD_INT;
-	else if (accept(r, "float")) a.kind = GD_FLOAT;
-	else if (!dtype(r, &a.dtype) || !shape(r, &a.rank, a.dim)) return false;
-	return end_line(r) && (rt_push(&r->p->arg, a) || nomem(r));
+	jit_parg a;
+	return index_is(r, r->p->arg.n) && type(r, &a, false) && (rt_push(&r->p->arg, a) || nomem(r));
+}
+
+static bool read_result(parser *r)
+{
+	jit_parg a;
+	return index_is(r, r->p->result.n) && type(r, &a, true) && (rt_push(&r->p->result, a) || nomem(r));
 }
 
 static bool read_scalar(parser *r)
@@ -277,7 +291,7 @@ static bool read_var(parser *r)
 	if (!index_is(r, r->p->var.n)) return false;
 	if (accept(r, "cell")) v.cell = true;
 	else if (!expect(r, "weight")) return false;
-	if (!dtype(r, &v.dtype) || !shape(r, &v.rank, dim) || !expect(r, "at") || !integer(r, &at)) return false;
+	if (!dtype(r, &v.dtype) || !shape(r, &v.rank, dim, false) || !expect(r, "at") || !integer(r, &at)) return false;
 	for (int d = 0; d < v.rank; d++) {
 		if (!jit_pconst(&dim[d])) return fail(r, "a variable has a size that varies");
 		v.dim[d] = dim[d].more;
@@ -491,7 +505,8 @@ static bool read_return(parser *r)
 		if (!operand(r, &o)) return false;
 		if (!rt_push(&r->p->out, o)) return nomem(r);
 	}
-	return (r->p->out.n == r->p->nout || fail(r, "another number of results")) && end_line(r);
+	const bool as_many = r->p->out.n == r->p->nout && (r->p->result.n == r->p->nout || !r->p->result.n);
+	return (as_many || fail(r, "another number of results")) && end_line(r);
 }
 
 static bool read_head(parser *r)
@@ -515,8 +530,8 @@ static bool read_head(parser *r)
 
 static bool read_all(parser *r)
 {
-	static bool (*const part[])(parser *) = { read_symbol, read_argument, read_scalar, read_var, read_number };
-	static const char *const word[] = { "symbol", "argument", "scalar", "variable", "number" };
+	static bool (*const part[])(parser *) = { read_symbol, read_argument, read_scalar, read_result, read_var, read_number };
+	static const char *const word[] = { "symbol", "argument", "scalar", "result", "variable", "number" };
 	if (!read_head(r)) return false;
 	for (size_t i = 0; i < RT_COUNT(word); i++)
 		while (accept(r, word[i]))

@@ -95,32 +95,35 @@ static void make_batch(lo_low *L, lo_twin **want, int n, batch *b)
 	for (int i = 0; !L->oom && i < n; i++) b->kernel[i] = want[i]->k, b->schedule[i] = want[i]->s;
 }
 
-/* The code, which the batch's kernels have now, belongs to the plan and to the family. */
-static void adopt(lo_low *L, rt_plan *p, const batch *b, rt_shared *code)
+static void hold(rt_plan *p, rt_shared *code)
 {
-	lo_family *f = L->o->keep_text ? NULL : L->o->family;
 	p->exec.code_bytes += code ? code->bytes : 0;
 	lo_hold(p, code);
-	for (int i = 0; i < b->n; i++) {
-		if (!b->fn[i]) continue;
-		b->want[i]->t->fn = b->fn[i];
-		if (!f) continue;
-		lo_family_add(f, b->want[i]->kin, b->fn[i], code);
-		b->want[i]->kin = NULL;
-	}
+}
+
+/* The code of the batch's i-th kernel, which the plan holds, is the family's, too. */
+static void adopt(lo_low *L, const batch *b, int i, rt_shared *code)
+{
+	lo_family *f = L->o->keep_text ? NULL : L->o->family;
+	b->want[i]->t->fn = b->fn[i];
+	if (!f) return;
+	lo_family_add(f, b->want[i]->kin, b->fn[i], code);
+	b->want[i]->kin = NULL;
 }
 
 /* Leaves those kernels in the batch that have no code. */
 static void load(lo_low *L, rt_plan *p, batch *b, lo_stored *x)
 {
-	rt_shared *code = NULL;
+	rt_shared **code = lo_mem(L, (size_t)b->n * sizeof *code);
 	int left = 0;
-	lo_stored_load(x, b->fn, &code);
 	if (!code) return;
-	adopt(L, p, b, code);
+	lo_stored_load(x, b->fn, code);
 	for (int i = 0; i < b->n; i++) {
 		if (b->fn[i]) {
 			p->exec.loaded += b->want[i]->of != NULL;
+			adopt(L, b, i, code[i]);
+			if (!i || code[i] != code[i - 1]) hold(p, code[i]); /* most of them are in one mapping */
+			else rt_shared_unref(code[i]);
 			continue;
 		}
 		const rt_text key = x->key[left];
@@ -153,12 +156,14 @@ static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
 	if (st != TJ_OK) return st;
 	if (!recalled) p->exec.codegen_ms += job.codegen_ms + found - start;
 	for (int i = 0; i < b->n; i++) *(recalled ? &p->exec.loaded : &p->exec.compiled) += b->want[i]->of != NULL;
-	for (int i = 0; x && by && lo_own_build(by) && i < b->n; i++) lo_stored_keep(x, i, b->kernel[i], &b->blob[i]);
+	for (int i = 0; x && by && lo_own_build(by) && i < b->n; i++) lo_stored_keep(x, i, b->kernel[i], &b->blob[i], b->fn[i], job.code);
 	lo_add_text(p, &p->code_text, job.text);
 	lo_add_text(p, &p->assembly_text, job.assembly);
 	rt_free(job.text);
 	rt_free(job.assembly);
-	adopt(L, p, b, job.code);
+	hold(p, job.code);
+	for (int i = 0; i < b->n; i++)
+		if (b->fn[i]) adopt(L, b, i, job.code);
 	return TJ_OK;
 }
 

@@ -2,6 +2,7 @@
 /* stored: code that the disk cache has, so that no compiler is opened for it, and new code that goes there. */
 #include "lower/stored.h"
 #include "lower/target.h"
+#include "runtime/codes.h"
 
 typedef struct body { /* before the code of an entry */
 	uint32_t bits, features; /* of vectors; RT_HAS_ of what it may use */
@@ -43,7 +44,8 @@ static bool read_code(lo_stored *x, int i, void **file, rt_blob *blob)
 	return false;
 }
 
-void lo_stored_load(lo_stored *x, rt_entry *fn, rt_shared **code)
+/* Reads the code of kernels that have none, and maps all that is found. */
+static void read_rest(lo_stored *x, rt_entry *fn, rt_shared **code)
 {
 	const size_t n = (size_t)x->n;
 	void **file = rt_calloc(n * sizeof *file);
@@ -51,13 +53,15 @@ void lo_stored_load(lo_stored *x, rt_entry *fn, rt_shared **code)
 	rt_entry *at = rt_calloc(n * sizeof *at);
 	int *of = rt_calloc(n * sizeof *of), found = 0;
 	rt_err ignored = { 0 };
-	for (int i = 0; file && blob && at && of && i < x->n; i++) {
-		fn[i] = NULL;
-		if (read_code(x, i, &file[i], &blob[found])) of[found++] = i;
+	for (int i = 0; file && blob && at && of && i < x->n; i++)
+		if (!fn[i] && read_code(x, i, &file[i], &blob[found])) of[found++] = i;
+	rt_shared *all = found ? rt_code_map(found, blob, at, &ignored) : NULL;
+	if (!all) found = 0; /* compiling will say why there is no memory */
+	for (int i = 0; i < found; i++) {
+		fn[of[i]] = at[i], code[of[i]] = rt_shared_ref(all);
+		if (x->store->codes) rt_codes_add(x->store->codes, key_of(x, of[i]), at[i], all);
 	}
-	*code = found ? rt_code_map(found, blob, at, &ignored) : NULL;
-	if (!*code) found = 0; /* compiling will say why there is no memory */
-	for (int i = 0; i < found; i++) fn[of[i]] = at[i];
+	rt_shared_unref(all);
 	for (int i = 0; file && i < x->n; i++) rt_free(file[i]);
 	rt_free(file);
 	rt_free(blob);
@@ -65,11 +69,25 @@ void lo_stored_load(lo_stored *x, rt_entry *fn, rt_shared **code)
 	rt_free(of);
 }
 
-void lo_stored_keep(lo_stored *x, int i, const lo_kernel *k, const rt_blob *blob)
+void lo_stored_load(lo_stored *x, rt_entry *fn, rt_shared **code)
+{
+	int left = x->n;
+	for (int i = 0; i < x->n; i++) {
+		fn[i] = NULL, code[i] = NULL;
+		if (!x->store->codes || x->key[i].oom || !rt_codes_find(x->store->codes, key_of(x, i), &fn[i], &code[i])) continue;
+		atomic_fetch_add(&x->store->hits, 1);
+		left--;
+	}
+	if (left) read_rest(x, fn, code);
+}
+
+void lo_stored_keep(lo_stored *x, int i, const lo_kernel *k, const rt_blob *blob, rt_entry fn, rt_shared *code)
 {
 	const int bits = rt_vector_bits();
 	const body b = { .bits = (uint32_t)bits, .features = rt_features(bits) & rt_features_for(lo_uses(k)), .entry = blob->entry };
-	if (!blob->bytes || x->key[i].oom || !rt_store_writes(x->store)) return;
+	if (!blob->bytes || x->key[i].oom) return;
+	if (x->store->codes) rt_codes_add(x->store->codes, key_of(x, i), fn, code);
+	if (!rt_store_writes(x->store)) return;
 	unsigned char *all = rt_alloc(sizeof b + blob->bytes);
 	if (!all) return;
 	memcpy(all, &b, sizeof b);

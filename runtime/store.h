@@ -139,6 +139,7 @@ struct rt_store {
 	char *folder;
 	char why[256];
 	size_t most;             /* bytes that all entries may have */
+	struct rt_codes *codes;  /* code that was read or compiled, by key (codes.h); NULL: the store is in memory itself */
 	_Atomic uint64_t hits, stored, failed, miss[RT_MISSES], read_bytes, written_bytes;
 	atomic_bool told_of_damage, told_of_writing;
 };

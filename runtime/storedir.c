@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* storedir: where the disk cache is. What is in it becomes code, so it must belong to the user, and nobody else may write there. */
-#include "runtime/store.h"
+#include "runtime/codes.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,8 +21,9 @@ rt_store *rt_store_new(const char *told, const rt_log_to *log)
 	s->most = n > 0 && n <= LONG_MAX >> 20 ? (size_t)n << 20 : MOST;
 	s->log = log;
 	s->told = rt_strdup(told);
+	s->codes = rt_codes_new();
 	pthread_mutex_init(&s->lock, NULL);
-	if (s->told) return s;
+	if (s->told && s->codes) return s;
 	rt_store_free(s);
 	return NULL;
 }
@@ -33,6 +34,7 @@ void rt_store_free(rt_store *s)
 	for (uint32_t i = 0; i < s->entry.n; i++)
 		if (s->entry.v[i].owned) rt_free((void *)(uintptr_t)s->entry.v[i].bytes);
 	rt_vec_free(&s->entry);
+	rt_codes_free(s->codes);
 	pthread_mutex_destroy(&s->lock);
 	rt_free(s->told);
 	rt_free(s->folder);

@@ -14,13 +14,13 @@ typedef struct head { /* all little-endian, as the machine is */
 } head;
 _Static_assert(sizeof(head) == 80, "no padding is written");
 
-void rt_checksum(const void *bytes, size_t n, size_t begin, uint64_t sum[2])
+void rt_checksum(const void *bytes, size_t n, size_t front, uint64_t sum[2])
 {
 	unsigned char h[RT_LARGEST_HEAD] = { 0 };
 	uint64_t of[4];
-	memcpy(h, bytes, begin - 2 * sizeof *sum);
-	rt_hash128(h, begin, of);
-	rt_hash128((const unsigned char *)bytes + begin, n - begin, of + 2);
+	memcpy(h, bytes, front - 2 * sizeof *sum);
+	rt_hash128(h, front, of);
+	rt_hash128((const unsigned char *)bytes + front, n - front, of + 2);
 	rt_hash128(of, sizeof of, sum);
 }
 

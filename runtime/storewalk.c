@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* storewalk: visits or removes all entries of the disk cache. */
-#include "runtime/store.h"
+#include "runtime/codes.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -42,6 +42,7 @@ tj_status rt_store_clear(rt_store *s, uint64_t *n, uint64_t *bytes, rt_err *err)
 	rt_files all = { 0 };
 	tj_status st = list_all(s, true, &all, err);
 	*n = *bytes = 0;
+	if (s->codes) rt_codes_clear(s->codes); /* what is compiled from now on is written */
 	for (uint32_t i = 0; st == TJ_OK && i < all.n; i++) {
 		if (!unlink(all.v[i].path)) {
 			++*n;

@@ -319,7 +319,8 @@ gives 0 show "$g"
 silent err 'tj show g.tjx'
 plain 'tj show g.tjx'
 for s in 'function g' '  size N                     1..8' '  argument 0                 f32[N]' '  argument 1                 float' \
-	'  scalar 1                   int 7' '  results                    2' '  state calls                f32[], 4 bytes' ' kernels, ' \
+	'  scalar 1                   int 7' '  result 0                   f32[N]' '  result 1                   i32[]' \
+	'  state calls                f32[], 4 bytes' ' kernels, ' \
 	'  code for 512 bits          ' ', by tjit ' '  0 ' '  number 2 float 401c000000000000 7' '  return '; do says out "$s"; done
 ! grep -q '  variable ' "$tmp/out"
 verdict $? 'tj show prints the head of the program'
@@ -329,6 +330,7 @@ verdict $? 'tj show --json of an exported function does not parse'
 if command -v jq >/dev/null; then
 	jq -e 'length == 2 and (.[0].parts[0] | .kind == "export" and .function == {"name": "g", "results": 2} and .made_by.this_build
 		and .sizes == [{"name": "N", "range": "1..8"}] and .arguments == ["f32[N]", "float"] and .scalars == ["float", "int 7"]
+		and .results == ["f32[N]", "i32[]"]
 		and .variables == [{"kind": "state", "name": "calls", "type": "f32[]", "bytes": 4}] and (.cpus | length) == 2
 		and .program.events > 2 and (.program.text | contains("\nreturn")))' "$tmp/out" >/dev/null
 	verdict $? 'tj show --json of an exported function has other values'

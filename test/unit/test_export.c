@@ -633,7 +633,8 @@ static void test_contents(void **state)
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
 	export_model(&models[0], "");
 	assert_int_equal(tj_export_walk(c, path, list, all), TJ_OK);
-	assert_string_equal(all, "function layer  2 0\nsize B 1..40 0 0\nargument 0 f32[B,4] 0 0\nstate state0 f32[] 0 4\n"
+	assert_string_equal(all, "function layer  2 0\nsize B 1..40 0 0\nargument 0 f32[B,4] 0 0\nresult 0 f32[2*B,8] 0 0\n"
+	                         "result 1 f32[] 0 0\nstate state0 f32[] 0 4\n"
 	                         "weight state1 f32[4,16] 0 256\nweight state2 f32[16] 0 64\nprogram   9 0\n");
 	assert_int_equal(tj_export_walk(c, path, first, &n), TJ_OK);
 	assert_int_equal(n, 2);
@@ -649,6 +650,76 @@ static void test_contents(void **state)
 	kit_error(c, TJ_ERR_ARG, "path is NULL");
 	assert_int_equal(tj_export_walk(c, "/tmp", list, all), TJ_ERR_IO);
 	kit_error(c, TJ_ERR_IO, "is no file");
+	tj_close(c);
+}
+
+/* The file of a program's text. */
+static unsigned char *pack_of(const char *text, const jit_pack *k, size_t *n)
+{
+	return jit_pack_write((rt_span){ text, strlen(text) }, k->data, 0, NULL, NULL, n);
+}
+
+static void halves(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *even = tj_slice(in[0], 0, 0, INT64_MAX, 2), *third = tj_slice(in[0], 0, 0, INT64_MAX, 3);
+	out[0] = even, out[1] = tj_cat(TJ_LIST(even, third), 0), out[2] = tj_f(0.5), out[3] = tj_i(tj_dim(in[0], 0));
+	out[4] = tj_full(TJ_F64, TJ_SHAPE(tj_dim(in[0], 0) + 2, 3), tj_i(1)), out[5] = tj_lt(tj_sum(in[0], TJ_ALL, false), tj_f(7));
+}
+
+/* Types of results, also a size that no expression gives; files without them; files that lie. */
+static void test_results(void **state)
+{
+	(void)state;
+	char all[1000] = "", old[1000] = "", *lie;
+	size_t n;
+	jit_pack k;
+	rt_err err = { 0 };
+	tj_tensor *out[6], *in[] = { NULL, TJ_END };
+	float got[2][5];
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+	tj_fn *f = tj_compile(c, halves, NULL, TJ_OPTS(tj_compile_opts, .name = "halves", .nin = 1, .nout = 6, .mode = TJ_DIRECT,
+	                                               .shapes = "x: f32[B]; B in 1..9"));
+	in[0] = tj_from_data(c, TJ_F32, TJ_SHAPE(4), numbers);
+	assert_int_equal(tj_export(f, path, TJ_OPTS(tj_export_opts, .inputs = in, .cpus = "")), TJ_OK);
+	assert_int_equal(tj_export_walk(c, path, list, all), TJ_OK);
+	assert_non_null(strstr(all, "\nresult 0 f32[B+1/2] 0 0\nresult 1 f32[_] 0 0\nresult 2 float 0 0\nresult 3 int 0 0\n"
+	                            "result 4 f64[B+2,3] 0 0\nresult 5 bool[] 0 0\n"));
+	unsigned char *bytes = read_path(&n), *made;
+	assert_true(jit_pack_read(bytes, n, &k, &err));
+	char *text = strdup(k.text.at), *to = text;
+	for (const char *line = k.text.at; *line; line = strchr(line, '\n') + 1) /* as version 1.0 */
+		if (!strncmp(line, "program 1.1\n", 12)) to += sprintf(to, "program 1.0\n");
+		else if (strncmp(line, "result ", 7) != 0) to += sprintf(to, "%.*s\n", (int)strcspn(line, "\n"), line);
+	made = pack_of(text, &k, &n);
+	assert_true(jit_walk_pack(made, n, list, old, &err));
+	assert_true(!strstr(old, "result") && strstr(old, "function halves  6 0\n"));
+	tj_fn *g[] = { tj_import_memory(c, made, n, NULL), tj_import(c, path, NULL) };
+	for (int i = 0; i < 2; i++) {
+		assert_true(g[i] && tj_call(g[i], out, in) == TJ_OK && tj_dim(out[4], 0) == 6);
+		assert_int_equal(tj_read(out[1], got[i], 4 * sizeof(float)), TJ_OK);
+	}
+	assert_memory_equal(got[0], got[1], 4 * sizeof(float));
+	rt_free(made);
+	kit_ok(c);
+	static const char *const lies[][2] = { { "result 0 f32[B+1/2]", "result 0 f32[B+2/2]" }, { "result 0 f32", "result 0 i32" },
+		                               { "result 3 int", "result 3 i64[]" }, { "result 5 bool[]", "result 5 float" },
+		                               { "f64[B+2,3]", "f64[B+2]  " } };
+	for (size_t i = 0; i < RT_COUNT(lies); i++) {
+		strcpy(text, k.text.at);
+		assert_non_null(lie = strstr(text, lies[i][0]));
+		char *rest = strdup(lie + strlen(lies[i][0]));
+		text = realloc(text, k.text.bytes + 100);
+		sprintf(strstr(text, lies[i][0]), "%s%s", lies[i][1], rest);
+		free(rest);
+		made = pack_of(text, &k, &n);
+		tj_fn *h = tj_import_memory(c, made, n, NULL);
+		assert_true(h && tj_call(h, out, in) == TJ_ERR_STATE);
+		kit_error(c, TJ_ERR_STATE, "has another type than the file says");
+		rt_free(made);
+	}
+	free(text);
+	free(bytes);
 	tj_close(c);
 }
 
@@ -699,7 +770,7 @@ static size_t mutate(char *to, const char *text, size_t n, uint64_t *seed)
 		                            "n0",      "5",      "B",        "B*B",         "f32[0]",    "9223372036854775807",
 		                            ":",       "/",      "\n",       "jvp",         "sort",      "cat",
 		                            "uniform", "gather", "callback", "yield",       "parameter", "cond",
-		                            "scan",    "vmap" };
+		                            "scan",    "vmap",   "result",    "_",           "float" };
 	memcpy(to, text, n + 1);
 	for (int times = 1 + (int)(next(seed) >> 62); times--;) {
 		const size_t at = (size_t)(next(seed) >> 33) % n, len = strcspn(to + at, " \n");
@@ -780,6 +851,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_calls, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_ints, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_contents, make_path, drop_path),
+		cmocka_unit_test_setup_teardown(test_results, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_damage, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_made_up, make_path, drop_path),
 		cmocka_unit_test_setup_teardown(test_objects, make_path, drop_path),

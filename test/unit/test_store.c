@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The disk cache: what it keeps and finds, and that no file in it, whatever its bytes, is taken for code that it is not. */
-#include "runtime/store.h"
+#include "runtime/codes.h"
 #include "test/kit.h"
 
 #include <errno.h>
@@ -497,6 +497,87 @@ static void test_code(void **state)
 	assert_memory_equal(first, second, sizeof first);
 }
 
+static tj_cache_info info_of(tj_ctx *c)
+{
+	tj_cache_info info = { .size = sizeof info };
+	assert_int_equal(tj_cache_info(c, &info), TJ_OK);
+	return info;
+}
+
+/* A new function of the same body: how many kernels it loaded; its results are those of the first one. */
+static uint64_t equal(tj_ctx *c, tj_fn **f)
+{
+	static float first[40];
+	float x[40], y[40];
+	for (int i = 0; i < 40; i++) x[i] = (float)i / 8 - 2;
+	if (!*f) *f = kit_fn(c, "f", body, NULL, 2, 1);
+	tj_tensor *t = tj_from_data(c, TJ_F32, TJ_SHAPE(40), x), *out[1];
+	tj_call(*f, out, TJ_LIST(t, t));
+	tj_read(out[0], y, sizeof y);
+	kit_ok(c);
+	if (!first[1]) memcpy(first, y, sizeof y);
+	assert_memory_equal(first, y, sizeof y);
+	return kit_stats(*f).loaded;
+}
+
+/* Functions with equal kernels: the code is read once, and lives as long as one of them. */
+static void test_equal(void **state)
+{
+	(void)state;
+	for (int warm = 0; warm < 2; warm++) {
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .cache = folder, .backend = "llvm"));
+		tj_fn *f[4] = { NULL };
+		assert_int_equal(equal(c, &f[0]), warm);
+		const uint64_t bytes = info_of(c).read_bytes;
+		assert_true(warm ? bytes > 0 : !bytes);
+		assert_int_equal(equal(c, &f[1]), 1);
+		assert_int_equal(info_of(c).read_bytes, bytes);
+		assert_int_equal(info_of(c).hits, warm + 1);
+		tj_fn_free(f[0]);
+		equal(c, &f[1]);
+		assert_int_equal(tj_cache_clear(c, NULL, NULL), TJ_OK);
+		equal(c, &f[1]);
+		assert_int_equal(equal(c, &f[2]), 0); /* it is compiled and written again */
+		assert_int_equal(info_of(c).stored, 2 - warm);
+		tj_fn_free(f[1]);
+		assert_int_equal(equal(c, &f[3]), 1);
+		equal(c, &f[2]);
+		tj_close(c);
+	}
+}
+
+static int destroyed;
+static void destroy(rt_shared *x) { (void)x, destroyed++; }
+static void entry_of(void) {}
+
+static void test_codes(void **state)
+{
+	(void)state;
+	enum { N = 600, KEEPS = 512 };
+	rt_codes *c = rt_codes_new();
+	rt_shared code[N], *is;
+	rt_entry fn = NULL;
+	for (int round = 0; round < 2; round++) {
+		destroyed = 0;
+		for (int i = 0; i < N; i++) {
+			code[i] = (rt_shared){ .refs = 1, .destroy = destroy };
+			for (int twice = 0; twice < 2; twice++) rt_codes_add(c, (rt_span){ &i, sizeof i }, entry_of, &code[i]);
+			rt_shared_unref(&code[i]);
+		}
+		assert_int_equal(destroyed, N - KEEPS);
+		for (int i = 0; i < N; i++) {
+			const bool there = rt_codes_find(c, (rt_span){ &i, sizeof i }, &fn, &is);
+			assert_int_equal(there, i >= N - KEEPS);
+			assert_true(!there || (is == &code[i] && fn == entry_of));
+			if (there) rt_shared_unref(is);
+		}
+		assert_false(rt_codes_find(c, (rt_span){ &fn, 1 }, &fn, &is));
+		if (!round) rt_codes_clear(c);
+		else rt_codes_free(c);
+		assert_int_equal(destroyed, N);
+	}
+}
+
 /* An entry with a right checksum whose body is no code. */
 static void test_content(void **state)
 {
@@ -600,7 +681,8 @@ int main(void)
 		IN_FOLDER(test_put_and_get), IN_FOLDER(test_every_byte_counts), IN_FOLDER(test_mutations),
 		IN_FOLDER(test_another_key), IN_FOLDER(test_another_build), IN_FOLDER(test_modes), IN_FOLDER(test_folders),
 		IN_FOLDER(test_no_home), IN_FOLDER(test_full), IN_FOLDER(test_eviction),
-		IN_FOLDER(test_least_recently_used), IN_FOLDER(test_code), IN_FOLDER(test_content), IN_FOLDER(test_walk),
+		IN_FOLDER(test_least_recently_used), IN_FOLDER(test_code), IN_FOLDER(test_equal),
+		cmocka_unit_test(test_codes), IN_FOLDER(test_content), IN_FOLDER(test_walk),
 		IN_FOLDER(test_child),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,8 +147,9 @@ void nn_metrics_value(nn_metrics *m, int64_t step, const char *name, double valu
 
 void nn_metrics_flush(nn_metrics *m)
 {
-	if (m->csv) fflush(m->csv);
-	if (m->events) fflush(m->events);
+	FILE *const all[] = { m->csv, m->events };
+	for (int i = 0; i < 2; i++)
+		if (all[i] && !fflush(all[i])) fsync(fileno(all[i]));
 }
 
 void nn_metrics_close(nn_metrics *m)

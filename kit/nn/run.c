@@ -94,9 +94,9 @@ static tj_status save(const char *site, tjnn_run *r)
 	if (!r->o.folder || r->saved == r->next) return TJ_OK;
 	if (!path_of(r, r->next, path, sizeof path))
 		return tj_fail(TJ_ERR_IO, "tjnn_run", "", "the name of the folder is too long"), TJ_ERR_IO;
+	nn_metrics_flush(&r->metrics); /* what is before a checkpoint is in the files when it is there */
 	const tj_status st = tjnn_save(r->o.model, r->o.optim, r->values, path);
 	if (st != TJ_OK) return st;
-	nn_metrics_flush(&r->metrics);
 	r->saved = r->next;
 	if (is_first(r)) remove_old(r);
 	return TJ_OK;
@@ -112,6 +112,7 @@ static tj_status restore(const char *site, tjnn_run *r)
 		const tj_status st = tjnn_load(r->o.model, r->o.optim, r->values, path, NULL);
 		if (st == TJ_OK) {
 			r->saved = r->next;
+			if (is_first(r)) remove_old(r); /* what a kill has left */
 			return r->o.loader ? tj_loader_seek(r->o.loader, r->epoch, r->batch) : TJ_OK;
 		}
 		if (tj_check(r->ctx) != TJ_ERR_PARSE) {

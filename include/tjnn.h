@@ -72,19 +72,21 @@ typedef enum tjnn_init_kind {
 typedef struct tjnn_init {
 	tjnn_init_kind kind;
 	double a, b;
-	int64_t zeroed; /* a row of zeros all the same: its index + 1; 0: none */
+	int64_t zeroed;   /* a row of zeros all the same: its index + 1; 0: none */
+	int part, parts;  /* the values of part 0 .. parts - 1 of a parameter that is `parts` times as long along this axis; parts 0: of all */
+	int axis;
 } tjnn_init;
-static inline tjnn_init tjnn_constant(double value) { tjnn_init i = { TJNN_CONSTANT, value, 0, 0 }; return i; }
-static inline tjnn_init tjnn_uniform(double from, double to) { tjnn_init i = { TJNN_UNIFORM, from, to, 0 }; return i; }
-static inline tjnn_init tjnn_normal(double mean, double deviation) { tjnn_init i = { TJNN_NORMAL, mean, deviation, 0 }; return i; }
+static inline tjnn_init tjnn_constant(double value) { tjnn_init i = { TJNN_CONSTANT, value, 0, 0, 0, 0, 0 }; return i; }
+static inline tjnn_init tjnn_uniform(double from, double to) { tjnn_init i = { TJNN_UNIFORM, from, to, 0, 0, 0, 0 }; return i; }
+static inline tjnn_init tjnn_normal(double mean, double deviation) { tjnn_init i = { TJNN_NORMAL, mean, deviation, 0, 0, 0, 0 }; return i; }
 static inline tjnn_init tjnn_trunc_normal(double mean, double deviation)
 {
-	tjnn_init i = { TJNN_TRUNC_NORMAL, mean, deviation, 0 };
+	tjnn_init i = { TJNN_TRUNC_NORMAL, mean, deviation, 0, 0, 0, 0 };
 	return i;
 }
 static inline tjnn_init tjnn_scaled(tjnn_init_kind kind, double gain) /* the kinds with a gain */
 {
-	tjnn_init i = { kind, gain, 0, 0 };
+	tjnn_init i = { kind, gain, 0, 0, 0, 0, 0 };
 	return i;
 }
 
@@ -222,6 +224,24 @@ TJ_API tj_tensor *tjnn_norm_apply_at(const char *site, const tjnn_norm *m, tj_te
 #define tjnn_layer_norm_layer(w, name, m, shape, bias) tjnn_layer_norm_layer_at(TJ_SITE, w, name, m, shape, bias)
 #define tjnn_rms_norm_layer(w, name, m, shape) tjnn_rms_norm_layer_at(TJ_SITE, w, name, m, shape)
 #define tjnn_norm_apply(m, x, training) tjnn_norm_apply_at(TJ_SITE, m, x, training)
+
+/* Linear layers that are cut into parts, one for each rank of a communicator (Shoeybi and others, "Megatron-LM", 2019). columns: a rank has
+ * some of the outputs, [...,in] -> [...,out / ranks]. rows: it has some of the inputs, [...,in / ranks] -> [...,out], which all ranks get.
+ * A columns layer, what goes element by element, and a rows layer are one product of two layers with one sum over the ranks forward and one
+ * back. The parts begin as those of a tjnn_linear of this name, and their checkpoints are one for each rank. */
+typedef struct tjnn_parallel {
+	tj_tensor *weight, *bias; /* the bias of rows is whole in each rank */
+	tj_comm *comm;
+	bool rows;
+} tjnn_parallel;
+TJ_API void tjnn_columns_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_parallel *m, tj_comm *comm, int64_t in, int64_t out,
+                                  bool bias);
+TJ_API void tjnn_rows_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_parallel *m, tj_comm *comm, int64_t in, int64_t out,
+                               bool bias);
+TJ_API tj_tensor *tjnn_parallel_apply_at(const char *site, const tjnn_parallel *m, tj_tensor *x);
+#define tjnn_columns_layer(w, name, m, comm, in, out, bias) tjnn_columns_layer_at(TJ_SITE, w, name, m, comm, in, out, bias)
+#define tjnn_rows_layer(w, name, m, comm, in, out, bias) tjnn_rows_layer_at(TJ_SITE, w, name, m, comm, in, out, bias)
+#define tjnn_parallel_apply(m, x) tjnn_parallel_apply_at(TJ_SITE, m, x)
 
 /* Attention of several heads: [N,L,width] -> the same. As nn.MultiheadAttention with batch_first, and its names; with fewer heads of keys
  * and values (kv_heads) in_proj has fewer rows, q's first. rotary: positions turn pairs of q and k (tjnn_rotary()). */

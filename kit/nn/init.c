@@ -49,6 +49,7 @@ const char *nn_misfit(const tjnn_slot *s, tjnn_init init)
 	if ((uses_fans(init.kind) || init.kind == TJNN_ORTHOGONAL) && s->rank < 2) return "fan_in and fan_out need two axes";
 	if (init.kind == TJNN_EYE && s->rank != 2) return "a matrix is needed";
 	if (init.kind == TJNN_DIRAC && (s->rank < 3 || s->rank > 5)) return "the weight of a convolution is needed, 3 to 5 axes";
+	if (init.parts && (init.part < 0 || init.part >= init.parts || init.axis < 0 || init.axis >= s->rank)) return "there is no such part";
 	if (init.zeroed && (s->rank < 1 || init.zeroed < 0 || init.zeroed > s->dim[0])) return "there is no row to be zero";
 	return NULL;
 }
@@ -125,11 +126,30 @@ static bool fill(const tjnn_slot *s, tjnn_init init, uint64_t seed, double *out)
 	return true;
 }
 
+/* The whole parameter that this is a part of. */
+static tjnn_slot whole_of(const tjnn_slot *s, tjnn_init init)
+{
+	tjnn_slot all = *s;
+	if (init.parts > 1) all.dim[init.axis] *= init.parts;
+	return all;
+}
+
+/* Moves the part's elements to the front, row-major. */
+static void keep_part(const tjnn_slot *s, tjnn_init init, double *v)
+{
+	int64_t inner = 1, outer = 1;
+	for (int i = 0; i < s->rank; i++) *(i < init.axis ? &outer : &inner) *= s->dim[i];
+	for (int64_t i = 0; i < outer; i++)
+		memmove(v + i * inner, v + (i * init.parts + init.part) * inner, (size_t)inner * sizeof *v);
+}
+
 tj_status nn_write_initial(const char *site, const tjnn_slot *s, tjnn_init init, uint64_t seed)
 {
 	const int64_t n = nn_elements(s);
-	double *v = malloc((size_t)(n + 1) * sizeof *v);
-	const bool filled = v && fill(s, init, seed, v);
+	const tjnn_slot all = whole_of(s, init);
+	double *v = malloc((size_t)(nn_elements(&all) + 1) * sizeof *v);
+	const bool filled = v && fill(&all, init, seed, v);
+	if (filled && init.parts > 1) keep_part(s, init, v);
 	tj_status st = TJ_ERR_NOMEM;
 	if (!filled)
 		tj_fail(TJ_ERR_NOMEM, "tjnn_open", "", "out of memory: %s has %lld elements", s->name, (long long)n);

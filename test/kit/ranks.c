@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tjdist.h>
+#include <tjnn.h>
 #include <unistd.h>
 
 static int rank, size, failures;
@@ -114,6 +115,53 @@ static void check_compiled(tj_ctx *c)
 	}
 }
 
+/* ---- layers that are cut: values and gradients of the whole ones ---- */
+typedef struct pair { tjnn_parallel up, down; tjnn_linear whole_up, whole_down; tjnn_model *cut, *whole; } pair;
+enum { IN = 5, HIDDEN = 8, OUT = 3 };
+static void cut_layers(tjnn_walk *l, void *self)
+{
+	pair *p = self;
+	tjnn_columns_layer(l, "up", &p->up, w, IN, HIDDEN, true);
+	tjnn_rows_layer(l, "down", &p->down, w, HIDDEN, OUT, true);
+}
+static void whole_layers(tjnn_walk *l, void *self)
+{
+	pair *p = self;
+	tjnn_linear_layer(l, "up", &p->whole_up, IN, HIDDEN, true);
+	tjnn_linear_layer(l, "down", &p->whole_down, HIDDEN, OUT, true);
+}
+/* out: twice the result, the gradient by x, and by this rank's part of the weights */
+static void both(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	pair *p = self;
+	const int64_t own = HIDDEN / size;
+	tj_tensor *y = tjnn_parallel_apply(&p->down, tj_tanh(tjnn_parallel_apply(&p->up, in[0])));
+	tj_tensor *z = tjnn_linear_apply(&p->whole_down, tj_tanh(tjnn_linear_apply(&p->whole_up, in[0]))), *g[3];
+	tj_grad(out, tj_sum(tj_square(y), TJ_ALL, false), TJ_LIST(in[0], p->up.weight, p->down.weight), NULL);
+	tj_grad(g, tj_sum(tj_square(z), TJ_ALL, false), TJ_LIST(in[0], p->whole_up.weight, p->whole_down.weight), NULL);
+	g[1] = tj_slice(g[1], 0, rank * own, (rank + 1) * own, 1);
+	g[2] = tj_slice(g[2], 1, rank * own, (rank + 1) * own, 1);
+	for (int i = 0; i < 3; i++) out[i] = tj_amax(tj_abs(tj_sub(out[i], g[i])), TJ_ALL, false);
+	out[3] = tj_amax(tj_abs(tj_sub(y, z)), TJ_ALL, false);
+}
+
+static void check_parallel(tj_ctx *c)
+{
+	static const char *const name[] = { "gradient by x", "gradient of columns", "gradient of rows", "columns and rows" };
+	pair p = { .cut = NULL };
+	tj_tensor *out[4];
+	p.cut = tjnn_open(c, cut_layers, &p, TJ_OPTS(tjnn_open_opts, .seed = 3, .dtype = TJ_F64));
+	p.whole = tjnn_open(c, whole_layers, &p, TJ_OPTS(tjnn_open_opts, .seed = 3, .dtype = TJ_F64));
+	tj_tensor *x = tj_sin(tj_reshape(tj_arange(TJ_F64, 0, 4 * IN, 1), TJ_SHAPE(4, IN)));
+	if (!p.cut || tj_call(tj_compile(c, both, &p, TJ_OPTS(tj_compile_opts, .name = "both", .nin = 1, .nout = 4)), out, TJ_LIST(x)) != TJ_OK) {
+		verdict(false, "layers that are cut");
+		return;
+	}
+	for (int i = 0; i < 4; i++) verdict(tj_item(out[i]) < 1e-14, name[i]);
+	tjnn_close(p.cut);
+	tjnn_close(p.whole);
+}
+
 /* ---- bits: the sum of one process that adds the same tensors in the order of the ranks ---- */
 static void check_bits(tj_ctx *c)
 {
@@ -134,6 +182,7 @@ static int check(tj_ctx *c)
 	check_each();
 	check_compiled(c);
 	check_bits(c);
+	if (HIDDEN % size == 0) check_parallel(c);
 	verdict(tj_is_poison(tj_all_reduce(w, mine(TJ_I32, 2), TJ_REDUCE_MEAN)) && tj_check(c) == TJ_ERR_DTYPE, "a mean of integers is refused");
 	verdict(tj_is_poison(tj_send(w, mine(TJ_I32, 2), rank)) && tj_check(c) == TJ_ERR_ARG, "a message to itself is refused");
 	if (tj_check(c) != TJ_OK) tj_perror(c, stdout), failures++;

@@ -257,7 +257,7 @@ peers: lib  ## compute PyTorch's own samples, compare (Python, 6 GB of packages,
 .PHONY: matrix fuzz products ulp ulp-more stress allocs peers
 
 # ---- benchmarks: no test depends on times; --quick compares results with hand-written code ----
-BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-main.c,$(wildcard bench/*.c)))
+BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-main.c bench/scaling.c,$(wildcard bench/*.c)))
 $(BENCHOBJ): bench/bench.h
 $(BUILD)/bench/loops.o $(BUILD)/bench/loopcases.o $(BUILD)/bench/loophand.o: bench/loops.h
 $(BUILD)/lower/cumulate.o $(BUILD)/lower/scatter.o $(BUILD)/lower/sort.o: CFLAGS += -O3
@@ -278,7 +278,11 @@ $(BUILD)/tj-gpu: $(patsubst %,$(BUILD)/bench/%.o,gpu-main gpu gpucases gpucompil
 $(BUILD)/bench/gpu-main.o: bench/bench.h
 bench: $(BUILD)/tj-bench  ## time the cases beside hand-written C: make bench [T=regex]
 	$< --state $(if $(T),'$(T)')
-.PHONY: bench
+$(BUILD)/scaling: bench/scaling.c
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARN) -o $@ $< -lm
+scaling: $(BUILD)/scaling  ## a model of training on 8 to 1,024 ranks (docs/DISTRIBUTED.md)
+	$<
+.PHONY: bench scaling
 
 # ---- the two commands of the README ----
 deps:  ## install missing Debian packages (apt-get; sudo when not root)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The first program of README.md must compile as shown, without a warning, and run:  test/readme.sh build
-# The lines on export are put into a program of their own: they must export and import a function.
+# The lines on export and on training are put into programs of their own: they must export and import a function, and train a network.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -22,4 +22,17 @@ cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$dir/first.c" -Iinclude -L"$1" -lt
 grep -q '3 calls, 2 hits' "$dir/out" || { cat "$dir/out"; exit 1; }
 cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$dir/second.c" -Iinclude -L"$1" -ltj -Wl,-rpath,"$PWD/$1" -o "$dir/second"
 (cd "$dir" && ./second)
-echo "2 passed, 0 failed, 0 skipped"
+{
+	printf '#include <tjnn.h>\n#include <stdio.h>\n'
+	echo 'typedef struct net { tjnn_linear up, down; } net; typedef struct train { net net; tjnn_optim *optim; } train;'
+	block 3
+	echo 'int main(void) { tj_ctx *c = tj_open(NULL); train t = { .optim = NULL }; double loss[20];'
+	echo 'tjnn_model *m = tjnn_open(c, layers, &t.net, NULL); t.optim = tjnn_optim_open(m, tjnn_adamw(1e-3), NULL);'
+	echo 'tj_fn *f = tj_compile(c, step, &t, TJ_OPTS(tj_compile_opts, .nin = 2, .nout = 1));'
+	echo 'tj_tensor *x = tj_uniform(TJ_F32, TJ_SHAPE(32, 784)), *y = tj_remainder(tj_arange(TJ_I64, 0, 32, 1), tj_i(10));'
+	echo 'for (int i = 0; i < 20; i++) loss[i] = tj_item(tj_call1(f, TJ_LIST(x, y)));'
+	echo 'if (tj_check(c) != TJ_OK) return tj_perror(c, stderr), 1; tjnn_close(m); tj_close(c); return !(loss[19] < loss[0] / 2); }'
+} >"$dir/third.c"
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$dir/third.c" -Iinclude -L"$1" -ltjkit -ltj -Wl,-rpath,"$PWD/$1" -o "$dir/third"
+"$dir/third"
+echo "3 passed, 0 failed, 0 skipped"

@@ -86,6 +86,10 @@ if command -v mpirun >/dev/null && [ -f "$B/libtj-mpi.so" ]; then
 			verdict $? "$n ranks, $rule: $(tail -2 "$tmp/err")"
 		done
 	done
+	timeout 60 mpirun --allow-run-as-root --oversubscribe -n 4 "$t" --mpi --spread --steps 6 "$tmp/ranks" "$tmp/four.st" 2>"$tmp/err" &&
+		timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 "$t" --mpi --spread --steps 12 "$tmp/ranks" "$tmp/two.st" 2>>"$tmp/err" &&
+		timeout 60 mpirun --allow-run-as-root -n 1 "$t" --mpi --steps 20 "$tmp/ranks" "$tmp/one.st" 2>>"$tmp/err"
+	verdict $? "another number of ranks: $(tail -2 "$tmp/err")"
 else
 	echo 'SKIPPED ranks: mpirun or libtj-mpi.so is not there'
 fi

@@ -16,6 +16,7 @@ struct tjnn_run {
 	tjnn_run_opts o;
 	int64_t step, next;   /* the one that runs, and the one to begin next */
 	int64_t epoch, batch; /* of the loader, after the step that runs */
+	int64_t ranks;             /* that the batches of the loader go to; of a checkpoint after it was read */
 	int64_t saved;        /* step of the last checkpoint; -1: none */
 	double best;
 	int64_t scores, bad; /* scores so far; those since the best */
@@ -111,7 +112,10 @@ static tj_status restore(const char *site, tjnn_run *r)
 		if (!path_of(r, step, path, sizeof path)) break;
 		const tj_status st = tjnn_load(r->o.model, r->o.optim, r->values, path, NULL);
 		if (st == TJ_OK) {
+			const int64_t ranks = r->comm ? tj_comm_size(r->comm) : 1;
 			r->saved = r->next;
+			r->batch = r->batch * r->ranks / ranks; /* another number of ranks goes on near there */
+			r->ranks = ranks;
 			if (is_first(r)) remove_old(r); /* what a kill has left */
 			return r->o.loader ? tj_loader_seek(r->o.loader, r->epoch, r->batch) : TJ_OK;
 		}
@@ -131,7 +135,8 @@ static bool make_values(tjnn_run *r)
 	size_t n = 0;
 	while (r->o.values && r->o.values[n].name) n++;
 	const tjnn_value own[] = { { "run.step", &r->next, NULL, NULL },   { "run.epoch", &r->epoch, NULL, NULL },
-		                   { "run.batch", &r->batch, NULL, NULL }, { "run.scores", &r->scores, NULL, NULL },
+		                   { "run.batch", &r->batch, NULL, NULL },
+		                   { "run.ranks", &r->ranks, NULL, NULL }, { "run.scores", &r->scores, NULL, NULL },
 		                   { "run.bad", &r->bad, NULL, NULL },     { "run.best", NULL, &r->best, NULL } };
 	enum { OWN = sizeof own / sizeof *own };
 	r->values = calloc(n + OWN + 1, sizeof *r->values);
@@ -166,6 +171,7 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 	tjnn_run *r = calloc(1, sizeof *r);
 	if (r) *r = (tjnn_run){ .ctx = c, .o = o, .step = -1, .saved = -1, .best = NAN, .why = "" };
 	if (r && o.optim) r->comm = nn_optim_comm(o.optim);
+	if (r) r->ranks = r->comm ? tj_comm_size(r->comm) : 1;
 	if (r && o.loader) tj_loader_tell(o.loader, &r->epoch, &r->batch);
 	tj_ctx *was = tj_ctx_use(c);
 	bool ok = r && make_values(r);

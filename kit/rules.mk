@@ -15,5 +15,6 @@ $(BUILD)/test/kit/%.o: OPT = -O1 -g1
 $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $< $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lcmocka $(KITLIBS) $(LDLIBS)
 test-build: $(KITTESTS)
+san-tests: $(KITTESTS)
 .SECONDARY: $(KITTESTS:=.o)
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)

@@ -1,22 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* image: pictures. The libraries that know their formats are opened by name when first needed. */
+/* image: pictures, by the library that knows their format. */
 #include "kit/files/files.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
-
-void *kit_library(const char *name, const char *package, const char *const *functions, void *to, kit_why *w)
-{
-	void *so = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	if (!so) return kit_no(w, TJ_ERR_IO, "%s cannot be opened (on Debian it is in the package %s): %.200s", name, package, dlerror()), NULL;
-	for (; *functions; functions++) {
-		void *f = dlsym(so, *functions);
-		if (!f) return kit_no(w, TJ_ERR_IO, "%s lacks %s()", name, *functions), dlclose(so), NULL;
-		memcpy(to, &f, sizeof f);
-		to = (char *)to + sizeof f;
-	}
-	return so;
-}
 
 bool kit_image_read(const void *data, size_t bytes, int channels, kit_pixels *memory, void *env, kit_why *w)
 {

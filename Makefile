@@ -323,7 +323,8 @@ examples-out: $(EXAMPLES)  ## rewrite the expected output of the examples
 SANMAKE = $(MAKE) --no-print-directory -s BUILD=$(BUILD)-san OPT='-O1 -g1' \
 	EXTRA='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 san-build:
-	@+$(SANMAKE) lib $(BUILD)-san/tjc $$(BUILD=$(BUILD) test/suite.sh t | sed -n 's|^san_\([^ ]*\) .*|$(BUILD)-san/test/unit/\1|p')
+	@+$(SANMAKE) lib $(BUILD)-san/tjc $$(BUILD=$(BUILD) test/suite.sh t | \
+		sed -n 's|^san_kit_\([^ ]*\) .*|$(BUILD)-san/test/kit/\1|p; t; s|^san_\([^ ]*\) .*|$(BUILD)-san/test/unit/\1|p')
 san-build-all:
 	@+$(SANMAKE) lib san-tests
 san-tests: $(TESTS) $(BUILD)/tjc
@@ -334,9 +335,10 @@ tsan:  ## run the tests with threads under the thread sanitizer
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_team
 	TJ_THREADS=3 TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_threads
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_contexts
+	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/kit/test_loader
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/stress -t 8 -n 4000
 tsan-tests: lib \
-	$(patsubst %,$(BUILD)/test/%,unit/test_team unit/test_threads unit/test_contexts stress)
+	$(patsubst %,$(BUILD)/test/%,unit/test_team unit/test_threads unit/test_contexts kit/test_loader stress)
 .PHONY: tsan tsan-tests
 
 # ---- seeded bugs: each must be found by make test ----

@@ -32,8 +32,9 @@ typedef struct tj_comm_opts {
 	const char *plugin; /* path of the plug-in; NULL: libtj-NAME.so beside the library, in tjit/ there, or as the loader finds it */
 } tj_comm_opts;
 
-/* name: "mpi", or "self" for one process that is rank 0 of 1. Opens the plug-in and, for "mpi", MPI, which can be opened once in a process.
- * NULL on error. Close it before the last tj_close(), and free what was compiled with it. */
+/* name: "mpi" (Open MPI), "mpi-abi" (any MPI with the standard ABI of MPI 5, as MPICH 5), or "self" for one process that is rank 0 of 1. Opens
+ * the plug-in and MPI, which can be opened once in a process. NULL on error. Close it before the last tj_close(), and free what was compiled
+ * with it. */
 TJ_API tj_comm *tj_comm_open_at(const char *site, tj_ctx *c, const char *name, const tj_comm_opts *opts);
 /* Waits until all ranks close. NULL is fine. An error if the ranks differ. */
 TJ_API tj_status tj_comm_close_at(const char *site, tj_comm *w);

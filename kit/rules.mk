@@ -15,11 +15,15 @@ lib: $(BUILD)/libtjkit.so $(BUILD)/libtjkit.a
 MPICC   := $(shell command -v mpicc 2>/dev/null)
 $(BUILD)/libtj-mpi.so: kit/mpi/mpi.c kit/dist/transport.h
 	$(MPICC) -std=c11 $(OPT) $(WARN) -Wshadow -fvisibility=hidden -fPIC -D_GNU_SOURCE -I. -shared -o $@ $<
-lib: $(if $(MPICC),$(BUILD)/libtj-mpi.so)
+# The same over MPI's standard ABI, which needs no MPI to be built.
+$(BUILD)/libtj-mpi-abi.so: kit/mpi/mpi.c kit/mpi/abi.h kit/dist/transport.h
+	$(CC) -std=c11 $(OPT) $(WARN) -Wshadow -fvisibility=hidden -fPIC -D_GNU_SOURCE -DTJ_MPI_ABI -I. -shared -o $@ $< -ldl
+lib: $(if $(MPICC),$(BUILD)/libtj-mpi.so) $(BUILD)/libtj-mpi-abi.so
 $(BUILD)/test/kit/%.o: OPT = -O1 -g1
 $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $< $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lcmocka $(KITLIBS) $(LDLIBS)
 test-build: $(KITTESTS) $(BUILD)/tj-kit
+san-tests: $(KITTESTS)
 $(BUILD)/tj-kit: bench/kit.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltjkit -ltj -lm -Wl,-rpath,'$$ORIGIN'
 .SECONDARY: $(KITTESTS:=.o)
@@ -34,9 +38,9 @@ install-kit: lib
 	ln -sf libtjkit.so.$(VERSION) $(PUT_LIB)/libtjkit.so.$(MAJOR)
 	ln -sf libtjkit.so.$(MAJOR) $(PUT_LIB)/libtjkit.so
 	$(INSTALL) -m 644 $(BUILD)/libtjkit.a $(PUT_LIB)
-	$(if $(MPICC),$(INSTALL) -m 755 $(BUILD)/libtj-mpi.so $(PUT_LIB)/tjit)
+	$(INSTALL) -m 755 $(if $(MPICC),$(BUILD)/libtj-mpi.so) $(BUILD)/libtj-mpi-abi.so $(PUT_LIB)/tjit
 	@$(call fill,pkgconfig,tjkit.pc,$${prefix})
 install: install-kit
 INSTALLED  += $(KITINC:%=$(PUT_INC)/%) $(addprefix $(PUT_LIB)/,libtjkit.so libtjkit.so.$(MAJOR) libtjkit.so.$(VERSION) libtjkit.a \
-              pkgconfig/tjkit.pc $(if $(MPICC),tjit/libtj-mpi.so))
+              pkgconfig/tjkit.pc tjit/libtj-mpi-abi.so $(if $(MPICC),tjit/libtj-mpi.so))
 .PHONY: install-kit

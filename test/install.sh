@@ -23,6 +23,7 @@ include/tj.h lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cm
 lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
 list="$list include/tj.hpp include/tjrt.h lib/libtjrt.a include/tjnn.h include/tjdata.h include/tjfiles.h include/tjdist.h lib/libtjkit.a
 lib/libtjkit.so lib/libtjkit.so.0 lib/libtjkit.so.$version lib/pkgconfig/tjkit.pc"
+list="$list lib/tjit/libtj-mpi-abi.so"
 ! command -v mpicc >/dev/null || list="$list lib/tjit/libtj-mpi.so"
 ! command -v scdoc >/dev/null || list="$list share/man/man3/tj.h.3 share/man/man7/tjit.7"
 if [ -x "$build/tj" ]; then

@@ -10,11 +10,11 @@ grad graphs half indexing inside lines losses lower many math norms pairs points
 sized special states statistics threads tiles training turns undo vmap wrap'
 # Unit tests that `make test` runs once more with the address and the undefined-behaviour sanitizer: of each folder of the library those
 # that go through most of it in little time.
-sanitized='between callbacks cells classes contexts custom devices direct doc earlier errors explain export flow gradients guards hits
-inner ir many messages notes npy passes regions sized store trace undo'
+sanitized='between bpe callbacks cells classes contexts custom devices direct doc earlier errors explain export flow gradients guards hits
+image inner ir loader many messages notes npy npz passes readers regions safetensors sized store trace undo'
 # gcc 12's leak sanitizer often crashes in its own tracer after threads have ended: the tests without threads look for leaks. Where it
 # crashes all the same, run.sh says so.
-threaded='classes codegen contexts devices dynamic explain many matmul lower team threads wrap'
+threaded='classes codegen contexts devices dynamic explain image loader many matmul lower readers team threads wrap'
 # The sanitizer's dlopen() knows no rpath, and the fakes keep what they were given.
 on_fake='cuda cublas driver_fails epilogues fake graphs lines programs scatter streams tiles undo'
 
@@ -23,8 +23,8 @@ in_list() { echo " $1 " | tr '\n' ' ' | grep -q " $2 "; } # list, word
 line() { # name, command
 	name=$1 && shift
 	case $name in
-	san_test_*)
-		test=${name#san_test_}
+	san_test_* | san_kit_test_*)
+		test=${name#*test_}
 		if in_list "$on_fake" "$test"; then set -- "LD_LIBRARY_PATH=\$F ASAN_OPTIONS=detect_leaks=0 $*";
 		elif in_list "$threaded" "$test"; then set -- "ASAN_OPTIONS=detect_leaks=0 $*"; fi
 		;;
@@ -38,7 +38,7 @@ units() { # tier, name with %, command
 		t=$(basename "$t" .c)
 		case "$1 $2" in
 		'c %') in_list "$slow" "${t#test_}" && continue ;;
-		't san_%') in_list "$sanitized" "${t#test_}" || continue ;;
+		't san_%' | 't san_kit_%') in_list "$sanitized" "${t#test_}" || continue ;;
 		esac
 		line $(echo "$2 $3" | sed "s|%|$t|g")
 	done

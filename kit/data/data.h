@@ -63,4 +63,48 @@ bool kit_sample_fill(tj_sample *s, const tj_dataset *d, int64_t index, uint64_t 
 /* Fields of `which` of all items, one after the other (items[at * TJ_SAMPLE_FIELDS + field]), become those of the batch. */
 bool kit_pad(kit_batch *b, const kit_field *items, uint32_t which, const tj_loader_opts *o, kit_why *w);
 
+/* ---- table.c: two hash tables ---- */
+/* Numbers by a key of 64 bits that is not UINT64_MAX. */
+typedef struct kit_numbers {
+	struct kit_number { uint64_t key; int64_t value; } *v;
+	size_t n, room;
+} kit_numbers;
+int64_t *kit_number_find(const kit_numbers *t, uint64_t key);           /* NULL: it is not there */
+int64_t *kit_number_put(kit_numbers *t, uint64_t key, int64_t first);   /* with this value if it was not there; NULL: out of memory */
+/* Numbers of texts, which the caller keeps: the first text gets 0, the next one 1. */
+typedef struct kit_text { const char *s; size_t n; } kit_text;
+typedef struct kit_texts {
+	kit_text *text;
+	size_t n;
+	int64_t *slot; /* number + 1; 0: free */
+	size_t slots;
+} kit_texts;
+int64_t kit_text_find(const kit_texts *t, const char *s, size_t n); /* -1: it is not there */
+int64_t kit_text_put(kit_texts *t, const char *s, size_t n);        /* -1: out of memory */
+void kit_texts_free(kit_texts *t);
+
+/* ---- words.c: GPT-2's pattern, and its names of bytes ---- */
+size_t kit_word(const char *s, size_t n);             /* the length of the first word; n > 0 */
+size_t kit_byte_name(unsigned char b, char to[3]);    /* the character that stands for a byte in GPT-2's files; its length */
+unsigned char kit_byte_at(int place);                 /* the byte whose token has this id, 0 to 255 */
+/* The bytes that a token of these files stands for, at most as many. -1: it has another character. */
+int64_t kit_bytes_named(const char *s, size_t n, char *to);
+
+/* ---- bpe.c ---- */
+struct tj_bpe {
+	tj_ctx *c;
+	kit_texts tokens;     /* by id; two ids never have the same bytes */
+	char **memory;        /* of the texts above; its blocks, `blocks` of them */
+	size_t blocks, block_room, left;
+	bool *special;        /* of each id that files had: its text is no name of bytes. NULL: none is */
+	int32_t byte_id[256];
+	kit_numbers merges;   /* left << 32 | right: its rank */
+	struct kit_merge { int32_t left, right, to; } *merge; /* by rank */
+	size_t ranks, rank_room;
+};
+tj_bpe *kit_bpe_new(tj_ctx *c);                                           /* NULL: out of memory */
+int64_t kit_bpe_add(tj_bpe *b, const char *s, size_t n);                  /* a token, or the one with these bytes; -1: out of memory */
+bool kit_bpe_merge(tj_bpe *b, int32_t left, int32_t right, int32_t to);   /* the next rank; false: out of memory */
+static inline uint64_t kit_pair(int32_t left, int32_t right) { return (uint64_t)(uint32_t)left << 32 | (uint32_t)right; }
+
 #endif

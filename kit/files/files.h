@@ -93,13 +93,16 @@ typedef struct kit_zip_entry {
 bool kit_zip_list(const unsigned char *v, size_t n, kit_zip_entry **out, size_t *count, kit_why *w);
 enum { KIT_DEFLATE_RATIO = 1032 }; /* deflate makes no more of a byte */
 
+/* ---- library.c ---- */
+/* Opens a library, which then stays in the process, and puts the addresses of its functions, a NULL behind the names, into `to`, a struct
+ * of pointers to functions. The caller closes it: dlclose(). NULL: why. */
+void *kit_library(const char *name, const char *package, const char *const *functions, void *to, kit_why *w);
+
 /* ---- image.c, png.c, jpeg.c ---- */
 typedef struct kit_image {
 	uint32_t height, width;
 	int channels;
 } kit_image;
-typedef struct kit_png kit_png;   /* libpng, opened */
-typedef struct kit_jpeg kit_jpeg; /* libjpeg, opened */
 /* memory: gives room for the pixels once their size is known; NULL: why */
 typedef void *kit_pixels(void *env, const kit_image *m, kit_why *w);
 bool kit_png_read(const void *data, size_t bytes, int channels, kit_pixels *memory, void *env, kit_why *w);
@@ -107,6 +110,5 @@ bool kit_png_pack(const kit_image *m, const void *pixels, kit_buffer *out, size_
 bool kit_jpeg_read(const void *data, size_t bytes, int channels, kit_pixels *memory, void *env, kit_why *w);
 /* By the first bytes of the file. */
 bool kit_image_read(const void *data, size_t bytes, int channels, kit_pixels *memory, void *env, kit_why *w);
-void *kit_library(const char *name, const char *package, kit_why *w); /* dlopen(); it stays in the process */
 
 #endif

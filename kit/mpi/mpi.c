@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The plug-in for MPI: libtj-mpi.so, which is opened when a communicator of the name "mpi" is. One thread of the process calls MPI. */
+/* The plug-ins for MPI: libtj-mpi.so, which is opened when a communicator of the name "mpi" is, and libtj-mpi-abi.so, for "mpi-abi", over
+ * any MPI that has the standard ABI. One thread of the process calls MPI. */
 #include "kit/dist/transport.h"
 
-#include <limits.h>
+#ifdef TJ_MPI_ABI
+#include "kit/mpi/abi.h"
+#else
 #include <mpi.h>
+#endif
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +16,12 @@
 
 enum { TAG = 7, PIECE = 1 << 30 /* bytes of a message; MPI counts in int */ };
 
-typedef struct state { MPI_Comm comm; MPI_Request *request; int room; bool opened; } state;
+typedef struct state {
+	MPI_Comm comm;
+	MPI_Request *request;
+	int room;
+	bool opened;
+} state;
 
 static bool failed(int rc, const char *what, char *why)
 {
@@ -26,6 +36,9 @@ static bool failed(int rc, const char *what, char *why)
 static void *mpi_open(int *rank, int *size, char *why)
 {
 	int was, level, finalized;
+#ifdef TJ_MPI_ABI
+	if (!load_mpi(why, DIST_WHY)) return NULL;
+#endif
 	state *s = calloc(1, sizeof *s);
 	if (!s) return snprintf(why, DIST_WHY, "out of memory"), NULL;
 	MPI_Finalized(&finalized);

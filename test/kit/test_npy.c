@@ -3,12 +3,10 @@
 #include "kit/files/files.h"
 #undef TJ_SITE
 #define TJ_SITE __FILE__ ":" TJ_STR(__LINE__)
-#include "test/kit.h"
+#include "test/kit/hostile.h"
 
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { MOST = 1 << 12 };
 typedef struct file { unsigned char v[MOST]; size_t n; } file;
@@ -192,18 +190,18 @@ static void broken_prefix(void **s)
 /* Random changes of files: none crashes, and what is read has no more bytes than the file. */
 static void random_changes(void **s)
 {
-	enum { TURNS = 60000 };
+	const long turns = hostile_turns(60000);
 	static const char *const headers[] = { "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }",
 		                               "{'descr': '|b1', 'fortran_order': True, 'shape': (24,), }",
 		                               "{'descr': '<V2', 'fortran_order': False, 'shape': (3, 2, 2), }" };
 	static const char likely[] = "0123456789(),'\"{}[]: <>|=bfuiV\0\xff\n";
 	uint64_t r = 88172645463325252u;
-	int read = 0;
+	long read = 0;
 	(void)s;
-	for (int i = 0; i < TURNS; i++) {
+	for (long i = 0; i < turns; i++) {
 		kit_why why = { 0 };
 		kit_npy a;
-		file f = made(1 + i % 3, headers[i / 3 % 3], six, sizeof six);
+		file f = made(1 + (int)(i % 3), headers[i / 3 % 3], six, sizeof six);
 		const size_t header = f.n - sizeof six;
 		for (int k = 0; k <= i % 4; k++) {
 			r ^= r << 13, r ^= r >> 7, r ^= r << 17;
@@ -219,7 +217,7 @@ static void random_changes(void **s)
 		free(a.data);
 		read++;
 	}
-	assert_in_range(read, 1, TURNS - 1);
+	assert_in_range(read, 1, turns - 1);
 }
 
 /* ---- writing ---- */

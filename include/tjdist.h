@@ -9,11 +9,12 @@
  * Order.  Collectives of a call are host calls (tj_host_call() of <tj.h>): they run in the order of their lines, each once. All ranks must
  *   ask for the same ones, in the same order, with the same shapes. Before data move the ranks compare what each asks for; a difference is
  *   an error on all of them that names both ops and lines, never a hang. Afterwards the communicator is of no use, except to be closed.
- * Bits.  Sums are made in the order of the ranks, ((0 + x0) + x1) + ..., in the dtype of the tensor, whatever the number of elements: so they
- *   are the same on all ranks, and equal to those of one process that adds the same tensors one by one.
- * Two steps.  tj_all_reduce_start() returns at once; a thread of the communicator moves the data while the plan goes on, until tj_wait().
- * Gradients.  Those of sums and means, gathers and scatters are collectives, too. There are none of products, maxima, minima, send and receive, nor of
- *   the two steps. In callbacks (tj_vmap(), tj_scan(), ...) all of them are refused.
+ * Bits.  Sums are made in the order of the ranks, ((0 + x0) + x1) + ..., in the dtype of the tensor, whatever the number of elements: so
+ *   they are the same on all ranks, and equal to those of one process that adds the same tensors one by one.
+ * Two steps.  tj_all_reduce_start() returns at once; a thread of the communicator moves the data while the plan goes on, until
+ *   tj_wait().
+ * Gradients.  Those of sums and means, gathers and scatters are collectives, too. There are none of products, maxima, minima, send and
+ *   receive, nor of the two steps. In callbacks (tj_vmap(), tj_scan(), ...) all of them are refused.
  * Ends.  A rank that dies ends the job: mpirun ends the others. Start it again from the last checkpoint, also with another number of ranks.
  * Threads.  A communicator belongs to the context that it was opened with, and to its clones; one call at a time may use it. */
 #ifndef TJ_DIST_H
@@ -32,9 +33,9 @@ typedef struct tj_comm_opts {
 	const char *plugin; /* path of the plug-in; NULL: libtj-NAME.so beside the library, in tjit/ there, or as the loader finds it */
 } tj_comm_opts;
 
-/* name: "mpi" (Open MPI), "mpi-abi" (any MPI with the standard ABI of MPI 5, as MPICH 5), or "self" for one process that is rank 0 of 1. Opens
- * the plug-in and MPI, which can be opened once in a process. NULL on error. Close it before the last tj_close(), and free what was compiled
- * with it. */
+/* name: "mpi" (Open MPI), "mpi-abi" (any MPI with the standard ABI of MPI 5, as MPICH 5), or "self" for one process that is rank 0 of 1.
+ * Opens the plug-in and MPI, which can be opened once in a process. NULL on error. Close it before the last tj_close(), and free what was
+ * compiled with it. */
 TJ_API tj_comm *tj_comm_open_at(const char *site, tj_ctx *c, const char *name, const tj_comm_opts *opts);
 /* Waits until all ranks close. NULL is fine. An error if the ranks differ. */
 TJ_API tj_status tj_comm_close_at(const char *site, tj_comm *w);

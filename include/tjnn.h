@@ -234,8 +234,8 @@ typedef struct tjnn_parallel {
 	tj_comm *comm;
 	bool rows;
 } tjnn_parallel;
-TJ_API void tjnn_columns_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_parallel *m, tj_comm *comm, int64_t in, int64_t out,
-                                  bool bias);
+TJ_API void tjnn_columns_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_parallel *m, tj_comm *comm, int64_t in,
+                                  int64_t out, bool bias);
 TJ_API void tjnn_rows_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_parallel *m, tj_comm *comm, int64_t in, int64_t out,
                                bool bias);
 TJ_API tj_tensor *tjnn_parallel_apply_at(const char *site, const tjnn_parallel *m, tj_tensor *x);

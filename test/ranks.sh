@@ -33,7 +33,8 @@ done
 
 # The standard ABI of MPI 5: MPI_ABI is a folder with bin/mpiexec and lib/libmpi_abi.so, as of MPICH 5.
 if [ -x "${MPI_ABI:-}/bin/mpiexec" ]; then
-	RANKS_TRANSPORT=mpi-abi LD_LIBRARY_PATH="$MPI_ABI/lib" timeout 60 "$MPI_ABI/bin/mpiexec" -n 3 "$B/test/kit/ranks" check >"$tmp/out" 2>"$tmp/err"
+	RANKS_TRANSPORT=mpi-abi LD_LIBRARY_PATH="$MPI_ABI/lib" timeout 60 "$MPI_ABI/bin/mpiexec" -n 3 "$B/test/kit/ranks" check \
+		>"$tmp/out" 2>"$tmp/err"
 	verdict $? "mpi-abi: $(grep -v '^ok' "$tmp/out" | head -5)$(tail -3 "$tmp/err")"
 else
 	echo 'SKIPPED mpi-abi: MPI_ABI names no folder of an MPI with the standard ABI'

@@ -14,6 +14,10 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export TJ_CACHE="$tmp/cache" OMPI_MCA_btl_base_warn_component_unused=0
 t="$B/test/kit/trained"
+ranks() { # n, arguments
+	n=$1 && shift
+	timeout 60 mpirun --allow-run-as-root --oversubscribe -n "$n" "$t" "$@"
+}
 
 # The whole run; without a folder; with workers; with other threads.
 $t "$tmp/whole" "$tmp/whole.st"
@@ -77,18 +81,18 @@ verdict $? 'interrupted, and continued'
 # n ranks have the bits of one process that adds the same n gradients.
 if command -v mpirun >/dev/null && [ -f "$B/libtj-mpi.so" ]; then
 	export TJ_THREADS=1
-	for n in 2 4; do
+	for many in 2 4; do
 		for rule in adamw sgd lion; do
-			$t --accumulate $n --steps $((12 * n)) --rule $rule --weights - "$tmp/one.st" &&
-				timeout 60 mpirun --allow-run-as-root --oversubscribe -n $n "$t" --mpi --steps 12 --rule $rule --weights - "$tmp/many.st" 2>"$tmp/err" &&
-				timeout 60 mpirun --allow-run-as-root --oversubscribe -n $n "$t" --mpi --spread --steps 12 --rule $rule --weights - "$tmp/spread.st" 2>>"$tmp/err" &&
+			$t --accumulate $many --steps $((12 * many)) --rule $rule --weights - "$tmp/one.st" &&
+				ranks $many --mpi --steps 12 --rule $rule --weights - "$tmp/many.st" 2>"$tmp/err" &&
+				ranks $many --mpi --spread --steps 12 --rule $rule --weights - "$tmp/spread.st" 2>>"$tmp/err" &&
 				cmp "$tmp/one.st" "$tmp/many.st" && cmp "$tmp/many.st" "$tmp/spread.st"
-			verdict $? "$n ranks, $rule: $(tail -2 "$tmp/err")"
+			verdict $? "$many ranks, $rule: $(tail -2 "$tmp/err")"
 		done
 	done
-	timeout 60 mpirun --allow-run-as-root --oversubscribe -n 4 "$t" --mpi --spread --steps 6 "$tmp/ranks" "$tmp/four.st" 2>"$tmp/err" &&
-		timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 "$t" --mpi --spread --steps 12 "$tmp/ranks" "$tmp/two.st" 2>>"$tmp/err" &&
-		timeout 60 mpirun --allow-run-as-root -n 1 "$t" --mpi --steps 20 "$tmp/ranks" "$tmp/one.st" 2>>"$tmp/err"
+	ranks 4 --mpi --spread --steps 6 "$tmp/ranks" "$tmp/four.st" 2>"$tmp/err" &&
+		ranks 2 --mpi --spread --steps 12 "$tmp/ranks" "$tmp/two.st" 2>>"$tmp/err" &&
+		ranks 1 --mpi --steps 20 "$tmp/ranks" "$tmp/one.st" 2>>"$tmp/err"
 	verdict $? "another number of ranks: $(tail -2 "$tmp/err")"
 else
 	echo 'SKIPPED ranks: mpirun or libtj-mpi.so is not there'

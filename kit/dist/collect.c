@@ -22,8 +22,9 @@ static bool alike(const dist_header *a, const dist_header *b)
 static void asks(int rank, const dist_header *h, char *to, size_t room)
 {
 	static const char *const how[] = { "", " (product)", " (mean)", " (amax)", " (amin)" };
-	snprintf(to, room, "rank %d asks for %s%s of %llu bytes of %s at %.95s", rank, dist_kind_name(h->kind), h->how < 5 ? how[h->how] : "",
-	         (unsigned long long)h->bytes, h->kind <= DIST_BARRIER ? "nothing" : tj_dtype_name((tj_dtype)h->dtype), h->site);
+	snprintf(to, room, "rank %d asks for %s%s of %llu bytes of %s at %.95s", rank, dist_kind_name(h->kind),
+	         h->how < 5 ? how[h->how] : "", (unsigned long long)h->bytes,
+	         h->kind <= DIST_BARRIER ? "nothing" : tj_dtype_name((tj_dtype)h->dtype), h->site);
 }
 
 /* The other rank's header says something else: why. */
@@ -74,7 +75,9 @@ static bool agree(tj_comm *w, dist_job *j)
 }
 
 /* ---- data ---- */
-typedef struct cut { size_t from, n; } cut; /* elements of a part */
+typedef struct cut {
+	size_t from, n;
+} cut; /* elements of a part */
 static cut part_of(size_t n, int i, int parts)
 {
 	const size_t from = n / (size_t)parts * (size_t)i + n % (size_t)parts * (size_t)i / (size_t)parts;
@@ -102,7 +105,8 @@ static bool reduce_part(tj_comm *w, dist_job *j, unsigned char *to)
 	for (int i = 0; ok && i < w->size; i++) {
 		const cut c = part_of(n, i, w->size);
 		unsigned char *at = all + (size_t)i * mine.n * each;
-		if (i == w->rank) memcpy(at, j->in + mine.from * each, mine.n * each);
+		if (i == w->rank)
+			memcpy(at, j->in + mine.from * each, mine.n * each);
 		else {
 			parts[ns++] = (dist_part){ i, j->in + c.from * each, c.n * each };
 			parts[w->size + nr++] = (dist_part){ i, at, mine.n * each };

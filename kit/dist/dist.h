@@ -10,7 +10,16 @@
 #include <tjdist.h>
 
 /* ---- jobs ---- */
-typedef enum dist_kind { DIST_CLOSE, DIST_BARRIER, DIST_ALL_REDUCE, DIST_REDUCE_SCATTER, DIST_ALL_GATHER, DIST_BROADCAST, DIST_SEND, DIST_RECV } dist_kind;
+typedef enum dist_kind {
+	DIST_CLOSE,
+	DIST_BARRIER,
+	DIST_ALL_REDUCE,
+	DIST_REDUCE_SCATTER,
+	DIST_ALL_GATHER,
+	DIST_BROADCAST,
+	DIST_SEND,
+	DIST_RECV
+} dist_kind;
 
 /* What ranks compare before data move. */
 typedef struct dist_header {
@@ -23,30 +32,30 @@ typedef struct dist_header {
 typedef struct dist_job {
 	struct dist_job *next;
 	dist_header h;
-	int peer;                /* of send and receive */
+	int peer; /* of send and receive */
 	size_t in_bytes, out_bytes;
 	int64_t ticket;
 	bool done;
-	char why[DIST_WHY];      /* empty: it went well */
-	unsigned char *out;      /* behind `in`, in the same block */
+	char why[DIST_WHY]; /* empty: it went well */
+	unsigned char *out; /* behind `in`, in the same block */
 	unsigned char in[];
 } dist_job;
 
 struct tj_comm {
 	tj_ctx *ctx;
 	const dist_transport *transport;
-	void *state, *library;    /* of the transport; of dlopen() */
+	void *state, *library; /* of the transport; of dlopen() */
 	int rank, size;
 	pthread_t thread;
-	pthread_mutex_t lock;     /* of all that follows */
+	pthread_mutex_t lock; /* of all that follows */
 	pthread_cond_t changed;
-	dist_job *first, *last;   /* jobs in the order of their start; done ones stay until they are taken */
-	dist_job *next;           /* the first one that is not done */
+	dist_job *first, *last; /* jobs in the order of their start; done ones stay until they are taken */
+	dist_job *next;         /* the first one that is not done */
 	int64_t tickets;
 	bool opened, stop;
-	char why[DIST_WHY];       /* why it is of no use any more; empty: it is fine */
-	uint64_t number, sent;    /* of the thread: collectives so far; bytes */
-	int64_t function[16];     /* ops.c: numbers of host functions */
+	char why[DIST_WHY];    /* why it is of no use any more; empty: it is fine */
+	uint64_t number, sent; /* of the thread: collectives so far; bytes */
+	int64_t function[16];  /* ops.c: numbers of host functions */
 };
 
 /* ---- comm.c ---- */

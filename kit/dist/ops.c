@@ -6,8 +6,20 @@
 #include <stdio.h>
 
 typedef enum which {
-	ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SEND, RECV, BARRIER, START_REDUCE, START_GATHER, WAIT, TO_RANKS, FROM_RANKS,
-	OF_BROADCAST, FUNCTIONS
+	ALL_REDUCE,
+	REDUCE_SCATTER,
+	ALL_GATHER,
+	BROADCAST,
+	SEND,
+	RECV,
+	BARRIER,
+	START_REDUCE,
+	START_GATHER,
+	WAIT,
+	TO_RANKS,
+	FROM_RANKS,
+	OF_BROADCAST,
+	FUNCTIONS
 } which;
 _Static_assert(FUNCTIONS <= 16, "tj_comm.function");
 
@@ -40,11 +52,11 @@ static tj_status run(tj_comm *w, dist_kind kind, const tj_host_value *in, const 
 	return told(dist_finish(w, j, out->data, why));
 }
 
-#define FUNCTION(name, kind)                                                                                                \
-	static tj_status name(void *env, int nin, const tj_host_value *in, const tj_host_value *out, char *why)             \
-	{                                                                                                                   \
-		(void)nin;                                                                                                  \
-		return run(env, kind, in, out, why);                                                                        \
+#define FUNCTION(name, kind) \
+	static tj_status name(void *env, int nin, const tj_host_value *in, const tj_host_value *out, char *why) \
+	{ \
+		(void)nin; \
+		return run(env, kind, in, out, why); \
 	}
 FUNCTION(all_reduce, DIST_ALL_REDUCE)
 FUNCTION(reduce_scatter, DIST_REDUCE_SCATTER)
@@ -104,7 +116,8 @@ static tj_status of_reduce_scatter(void *env, int nin, const tj_host_value *in, 
 	const tj_comm *w = env;
 	if (!dist_sums((uint32_t)number(&in[1]))) return of_all_reduce(env, nin, in, out, why);
 	const tj_status st = all_gather(env, nin, in, out, why);
-	if (st == TJ_OK && number(&in[1]) == TJ_REDUCE_MEAN) dist_divide(out->dtype, out->data, out->bytes / tj_dtype_size(out->dtype), w->size);
+	if (st == TJ_OK && number(&in[1]) == TJ_REDUCE_MEAN)
+		dist_divide(out->dtype, out->data, out->bytes / tj_dtype_size(out->dtype), w->size);
 	return st;
 }
 /* Root's x went to all ranks. */
@@ -135,10 +148,11 @@ bool dist_register(const char *site, tj_comm *w)
 	       add(site, w, ALL_REDUCE, "all_reduce", all_reduce, g_reduce, false) &&
 	       add(site, w, REDUCE_SCATTER, "reduce_scatter", reduce_scatter, g_scatter, false) &&
 	       add(site, w, ALL_GATHER, "all_gather", all_gather, g_gather, false) &&
-	       add(site, w, BROADCAST, "broadcast", broadcast, w->function[OF_BROADCAST], false) && add(site, w, SEND, "send", send, 0, false) &&
-	       add(site, w, RECV, "recv", recv, 0, false) && add(site, w, BARRIER, "barrier", barrier, 0, false) &&
-	       add(site, w, START_REDUCE, "all_reduce", start_reduce, 0, true) && add(site, w, START_GATHER, "all_gather", start_gather, 0, true) &&
-	       add(site, w, WAIT, "wait", wait_for, 0, false) && add(site, w, TO_RANKS, "to_ranks", copied, g_reduce, false) &&
+	       add(site, w, BROADCAST, "broadcast", broadcast, w->function[OF_BROADCAST], false) &&
+	       add(site, w, SEND, "send", send, 0, false) && add(site, w, RECV, "recv", recv, 0, false) &&
+	       add(site, w, BARRIER, "barrier", barrier, 0, false) && add(site, w, START_REDUCE, "all_reduce", start_reduce, 0, true) &&
+	       add(site, w, START_GATHER, "all_gather", start_gather, 0, true) && add(site, w, WAIT, "wait", wait_for, 0, false) &&
+	       add(site, w, TO_RANKS, "to_ranks", copied, g_reduce, false) &&
 	       add(site, w, FROM_RANKS, "from_ranks", all_reduce, g_copy, false);
 }
 
@@ -156,7 +170,9 @@ static tj_tensor *bad_rank(const char *site, const char *op, const tj_comm *w, i
 	return tj_fail(TJ_ERR_ARG, op, other ? "another rank, from 0 on" : "from 0 on", "rank %d of %d", rank, w->size);
 }
 
-typedef struct sizes { int64_t dim[TJ_MAX_RANK + 1]; } sizes;
+typedef struct sizes {
+	int64_t dim[TJ_MAX_RANK + 1];
+} sizes;
 static sizes shape_of(const tj_tensor *x)
 {
 	sizes s;
@@ -255,7 +271,10 @@ tj_tensor *tj_wait_at(const char *site, tj_comm *w, tj_tensor *ticket, tj_dtype 
 	return bad ? bad : tj_host_call(dtype, shape, w->function[WAIT], TJ_LIST(ticket));
 }
 
-tj_tensor *tj_to_ranks_at(const char *site, tj_comm *w, tj_tensor *x) { return same_shape(site, "to_ranks", w, TO_RANKS, x, TJ_REDUCE_SUM); }
+tj_tensor *tj_to_ranks_at(const char *site, tj_comm *w, tj_tensor *x)
+{
+	return same_shape(site, "to_ranks", w, TO_RANKS, x, TJ_REDUCE_SUM);
+}
 tj_tensor *tj_from_ranks_at(const char *site, tj_comm *w, tj_tensor *x)
 {
 	return same_shape(site, "from_ranks", w, FROM_RANKS, x, TJ_REDUCE_SUM);

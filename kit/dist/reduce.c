@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums, products, maxima and minima of elements, as tj_add(), tj_maximum() and tj_minimum() compute them: narrow floats in f32, rounded each time;
- * integers wrap; NaN wins. */
+/* Sums, products, maxima and minima of elements, as tj_add(), tj_maximum() and tj_minimum() compute them: narrow floats in f32, rounded
+ * each time; integers wrap; NaN wins. */
 #include "kit/dist/dist.h"
 
 #include <math.h>
@@ -21,21 +21,21 @@ static double combined(uint32_t how, double x, double y)
 	return how == TJ_REDUCE_AMAX ? larger(x, y) : smaller(x, y);
 }
 
-#define FLOATS(type, load, store)                                                                                                     \
-	for (size_t i = 0; i < n; i++) {                                                                                              \
-		type *a = (type *)to + i;                                                                                             \
-		*a = store(combined(how, (double)load(*a), (double)load(((const type *)from)[i])));                                   \
-	}                                                                                                                             \
+#define FLOATS(type, load, store) \
+	for (size_t i = 0; i < n; i++) { \
+		type *a = (type *)to + i; \
+		*a = store(combined(how, (double)load(*a), (double)load(((const type *)from)[i]))); \
+	} \
 	return true
-#define INTEGERS(type)                                                                                                                \
-	for (size_t i = 0; i < n; i++) {                                                                                              \
-		type *a = (type *)to + i;                                                                                             \
-		const type x = *a, y = ((const type *)from)[i];                                                                       \
-		*a = how == TJ_REDUCE_SUM    ? (type)((uint64_t)x + (uint64_t)y)                                                      \
-		     : how == TJ_REDUCE_PROD ? (type)((uint64_t)x * (uint64_t)y)                                                      \
-		     : (how == TJ_REDUCE_AMAX) == (x > y) ? x                                                                         \
-		                                          : y;                                                                        \
-	}                                                                                                                             \
+#define INTEGERS(type) \
+	for (size_t i = 0; i < n; i++) { \
+		type *a = (type *)to + i; \
+		const type x = *a, y = ((const type *)from)[i]; \
+		*a = how == TJ_REDUCE_SUM                 ? (type)((uint64_t)x + (uint64_t)y) \
+		     : how == TJ_REDUCE_PROD              ? (type)((uint64_t)x * (uint64_t)y) \
+		     : (how == TJ_REDUCE_AMAX) == (x > y) ? x \
+		                                          : y; \
+	} \
 	return how != TJ_REDUCE_MEAN
 
 bool dist_combine(tj_dtype t, uint32_t how, void *to, const void *from, size_t n)

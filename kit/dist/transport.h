@@ -9,12 +9,17 @@
 
 enum { DIST_NUMBER = 1, /* of this header; a plug-in of another one is refused */ DIST_WHY = 256 };
 
-typedef struct dist_part { int peer; void *data; size_t bytes; } dist_part;
+typedef struct dist_part {
+	int peer;
+	void *data;
+	size_t bytes;
+} dist_part;
 
 typedef struct dist_transport {
 	int number; /* DIST_NUMBER */
 	void *(*open)(int *rank, int *size, char *why);
-	/* All sends and receives at once; returns when all are done. Messages between two ranks arrive in the order in which they were sent. */
+	/* All sends and receives at once; returns when all are done. Messages between two ranks arrive in the order in which they were
+	 * sent. */
 	bool (*exchange)(void *t, int nsend, const dist_part *send, int nrecv, const dist_part *recv, char *why);
 	void (*close)(void *t);
 } dist_transport;

@@ -13,9 +13,12 @@ typedef struct item {
 	tj_tensor *made;          /* saving: what another rank has */
 	int64_t *i;
 	double *f;
-	tj_tensor *found;         /* loading: in the file; NULL: leave it as it is */
+	tj_tensor *found; /* loading: in the file; NULL: leave it as it is */
 } item;
-typedef struct items { item *at; int64_t n, room; } items;
+typedef struct items {
+	item *at;
+	int64_t n, room;
+} items;
 
 static bool collect(const char *site, const char *op, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values, items *all)
 {

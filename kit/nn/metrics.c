@@ -109,7 +109,8 @@ static tj_status open_events(const char *site, nn_metrics *m, const char *folder
 {
 	char path[4096];
 	for (int i = 0; i < 1000 && !m->events; i++) { /* another one of the same second */
-		snprintf(path, sizeof path, "%s/events.out.tfevents.%lld.%lld.tjit.%d", folder, (long long)time(NULL), (long long)getpid(), i);
+		snprintf(path, sizeof path, "%s/events.out.tfevents.%lld.%lld.tjit.%d", folder, (long long)time(NULL), (long long)getpid(),
+		         i);
 		if (!(m->events = fopen(path, "wbx")) && errno != EEXIST) break;
 	}
 	if (!m->events) return refused(site, path);

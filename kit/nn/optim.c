@@ -8,7 +8,7 @@
 
 typedef struct part { /* of a parameter; pointers into cell[] */
 	int64_t rule;
-	int states;                 /* 0: another rank has them, if .spread */
+	int states; /* 0: another rank has them, if .spread */
 	tj_tensor **state[NN_STATES], **sum /* of gradients; NULL: not accumulated */, **average;
 } part;
 
@@ -26,7 +26,7 @@ struct tjnn_optim {
 	tj_tensor **step, **rates; /* f64 []; f64 [rules] */
 	tj_tensor **count;         /* i64 []: gradients in the sums */
 	tj_tensor **product;       /* f64 [rules]: see nn_scalars; NULL: no rule needs it */
-	int *owner;                 /* rank that moves a parameter; NULL: each does */
+	int *owner;                /* rank that moves a parameter; NULL: each does */
 	bool swapped;
 };
 

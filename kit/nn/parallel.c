@@ -13,12 +13,14 @@ static tjnn_init part_of(tjnn_init init, const tj_comm *c, int axis)
 static bool misfit(const char *site, tjnn_walk *w, const char *name, const tj_comm *c, int64_t cut)
 {
 	if (c && cut % tj_comm_size(c) == 0) return false;
-	tj_fail(TJ_ERR_ARG, "tjnn_parallel", "the ranks divide it", "%s: %s", name, c ? "what is cut is no multiple of the ranks" : "no communicator");
+	tj_fail(TJ_ERR_ARG, "tjnn_parallel", "the ranks divide it", "%s: %s", name,
+	        c ? "what is cut is no multiple of the ranks" : "no communicator");
 	nn_walk_failed(w);
 	return true;
 }
 
-void tjnn_columns_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_parallel *m, tj_comm *comm, int64_t in, int64_t out, bool bias)
+void tjnn_columns_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_parallel *m, tj_comm *comm, int64_t in, int64_t out,
+                           bool bias)
 {
 	if (misfit(site, w, name, comm, out)) return;
 	const int64_t own = out / tj_comm_size(comm);
@@ -31,7 +33,8 @@ void tjnn_columns_layer_at(const char *site, tjnn_walk *w, const char *name, tjn
 	tjnn_leave(w);
 }
 
-void tjnn_rows_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_parallel *m, tj_comm *comm, int64_t in, int64_t out, bool bias)
+void tjnn_rows_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_parallel *m, tj_comm *comm, int64_t in, int64_t out,
+                        bool bias)
 {
 	if (misfit(site, w, name, comm, in)) return;
 	m->comm = comm;
@@ -44,7 +47,8 @@ void tjnn_rows_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_p
 
 tj_tensor *tjnn_parallel_apply_at(const char *site, const tjnn_parallel *m, tj_tensor *x)
 {
-	if (!m->comm) return tj_fail(TJ_ERR_STATE, "tjnn_parallel_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
+	if (!m->comm)
+		return tj_fail(TJ_ERR_STATE, "tjnn_parallel_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
 	if (!m->rows) return tj_linear(tj_to_ranks(m->comm, x), m->weight, m->bias);
 	tj_tensor *y = tj_from_ranks(m->comm, tj_linear(x, m->weight, NULL));
 	return m->bias ? tj_add(y, m->bias) : y;

@@ -38,7 +38,11 @@ static tj_tensor *apart(const char *site, tj_tensor *all, int64_t *at, tj_tensor
 }
 
 /* ---- gradients ---- */
-typedef struct bucket { int64_t first, end, elements; tj_dtype dtype; tj_tensor *ticket; } bucket; /* of the list from its end */
+typedef struct bucket {
+	int64_t first, end, elements;
+	tj_dtype dtype;
+	tj_tensor *ticket;
+} bucket; /* of the list from its end */
 
 /* Gradients of the last parameters are there first. */
 static int64_t fill_buckets(tj_tensor *const *g, int64_t n, int64_t most, bucket *b)

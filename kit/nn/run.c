@@ -16,7 +16,7 @@ struct tjnn_run {
 	tjnn_run_opts o;
 	int64_t step, next;   /* the one that runs, and the one to begin next */
 	int64_t epoch, batch; /* of the loader, after the step that runs */
-	int64_t ranks;             /* that the batches of the loader go to; of a checkpoint after it was read */
+	int64_t ranks;        /* that the batches of the loader go to; of a checkpoint after it was read */
 	int64_t saved;        /* step of the last checkpoint; -1: none */
 	double best;
 	int64_t scores, bad; /* scores so far; those since the best */
@@ -27,7 +27,7 @@ struct tjnn_run {
 	nn_progress progress;
 	nn_metrics metrics;
 	tj_scope *scope; /* of the running step; NULL: none */
-	tj_comm *comm; /* of the optimiser; NULL: one process */
+	tj_comm *comm;   /* of the optimiser; NULL: one process */
 	struct sigaction before;
 };
 
@@ -134,10 +134,10 @@ static bool make_values(tjnn_run *r)
 {
 	size_t n = 0;
 	while (r->o.values && r->o.values[n].name) n++;
-	const tjnn_value own[] = { { "run.step", &r->next, NULL, NULL },   { "run.epoch", &r->epoch, NULL, NULL },
-		                   { "run.batch", &r->batch, NULL, NULL },
-		                   { "run.ranks", &r->ranks, NULL, NULL }, { "run.scores", &r->scores, NULL, NULL },
-		                   { "run.bad", &r->bad, NULL, NULL },     { "run.best", NULL, &r->best, NULL } };
+	const tjnn_value own[] = { { "run.step", &r->next, NULL, NULL },     { "run.epoch", &r->epoch, NULL, NULL },
+		                   { "run.batch", &r->batch, NULL, NULL },   { "run.ranks", &r->ranks, NULL, NULL },
+		                   { "run.scores", &r->scores, NULL, NULL }, { "run.bad", &r->bad, NULL, NULL },
+		                   { "run.best", NULL, &r->best, NULL } };
 	enum { OWN = sizeof own / sizeof *own };
 	r->values = calloc(n + OWN + 1, sizeof *r->values);
 	if (!r->values) return false;

@@ -19,8 +19,10 @@ static tj_comm *w;
 static void verdict(bool ok, const char *name)
 {
 	if (!ok) failures++;
-	if (!ok) printf("FAILED %s on rank %d\n", name, rank);
-	else if (!rank) printf("ok %s\n", name);
+	if (!ok)
+		printf("FAILED %s on rank %d\n", name, rank);
+	else if (!rank)
+		printf("ok %s\n", name);
 	fflush(stdout);
 }
 
@@ -116,7 +118,11 @@ static void check_compiled(tj_ctx *c)
 }
 
 /* ---- layers that are cut: values and gradients of the whole ones ---- */
-typedef struct pair { tjnn_parallel up, down; tjnn_linear whole_up, whole_down; tjnn_model *cut, *whole; } pair;
+typedef struct pair {
+	tjnn_parallel up, down;
+	tjnn_linear whole_up, whole_down;
+	tjnn_model *cut, *whole;
+} pair;
 enum { IN = 5, HIDDEN = 8, OUT = 3 };
 static void cut_layers(tjnn_walk *l, void *self)
 {
@@ -153,7 +159,8 @@ static void check_parallel(tj_ctx *c)
 	p.cut = tjnn_open(c, cut_layers, &p, TJ_OPTS(tjnn_open_opts, .seed = 3, .dtype = TJ_F64));
 	p.whole = tjnn_open(c, whole_layers, &p, TJ_OPTS(tjnn_open_opts, .seed = 3, .dtype = TJ_F64));
 	tj_tensor *x = tj_sin(tj_reshape(tj_arange(TJ_F64, 0, 4 * IN, 1), TJ_SHAPE(4, IN)));
-	if (!p.cut || tj_call(tj_compile(c, both, &p, TJ_OPTS(tj_compile_opts, .name = "both", .nin = 1, .nout = 4)), out, TJ_LIST(x)) != TJ_OK) {
+	if (!p.cut ||
+	    tj_call(tj_compile(c, both, &p, TJ_OPTS(tj_compile_opts, .name = "both", .nin = 1, .nout = 4)), out, TJ_LIST(x)) != TJ_OK) {
 		verdict(false, "layers that are cut");
 		return;
 	}
@@ -183,7 +190,8 @@ static int check(tj_ctx *c)
 	check_compiled(c);
 	check_bits(c);
 	if (HIDDEN % size == 0) check_parallel(c);
-	verdict(tj_is_poison(tj_all_reduce(w, mine(TJ_I32, 2), TJ_REDUCE_MEAN)) && tj_check(c) == TJ_ERR_DTYPE, "a mean of integers is refused");
+	verdict(tj_is_poison(tj_all_reduce(w, mine(TJ_I32, 2), TJ_REDUCE_MEAN)) && tj_check(c) == TJ_ERR_DTYPE,
+	        "a mean of integers is refused");
 	verdict(tj_is_poison(tj_send(w, mine(TJ_I32, 2), rank)) && tj_check(c) == TJ_ERR_ARG, "a message to itself is refused");
 	if (tj_check(c) != TJ_OK) tj_perror(c, stdout), failures++;
 	return failures != 0;
@@ -193,10 +201,14 @@ static int check(tj_ctx *c)
 static int differ(tj_ctx *c, int how)
 {
 	tj_tensor *x = mine(TJ_F32, rank == 1 && how == 0 ? 6 : 5);
-	if (rank == 1 && how == 1) tj_all_gather(w, x);
-	else if (rank == 1 && how == 2) tj_recv(w, TJ_F32, TJ_SHAPE(5), 0);
-	else if (rank == 1 && how == 3) tj_all_reduce(w, x, TJ_REDUCE_AMAX);
-	else if (!(rank == 1 && how == 4)) tj_all_reduce(w, x, TJ_REDUCE_SUM); /* 4: rank 1 has one less */
+	if (rank == 1 && how == 1)
+		tj_all_gather(w, x);
+	else if (rank == 1 && how == 2)
+		tj_recv(w, TJ_F32, TJ_SHAPE(5), 0);
+	else if (rank == 1 && how == 3)
+		tj_all_reduce(w, x, TJ_REDUCE_AMAX);
+	else if (!(rank == 1 && how == 4))
+		tj_all_reduce(w, x, TJ_REDUCE_SUM); /* 4: rank 1 has one less */
 	if (how == 4) tj_barrier(w);
 	tj_status st = tj_check(c);
 	if (st == TJ_OK) tj_comm_close(w), st = tj_check(c), w = NULL;

@@ -2,10 +2,11 @@
 /* A short training that test/trained.sh kills, continues, and runs with other numbers of workers and ranks: the last parameters must have
  * the same bits.
  *
- *   trained [--mpi] [--spread] [--weights] [--workers N] [--accumulate N] [--steps N] [--rule adamw|sgd|lion] [--sleep us] FOLDER OUT.safetensors
+ *   trained [--mpi] [--spread] [--weights] [--workers N] [--accumulate N] [--steps N] [--rule adamw|sgd|lion] [--sleep us] FOLDER
+ * OUT.safetensors
  *
- * It has dropout, a batch norm unless there are ranks or sums of gradients, averages, a schedule, and values of its own. --weights: only the
- * parameters are written at the end. */
+ * It has dropout, a batch norm unless there are ranks or sums of gradients, averages, a schedule, and values of its own. --weights: only
+ * the parameters are written at the end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,16 @@
 
 enum { ITEMS = 195 /* 24 whole batches, which 2 and 4 ranks divide */, INPUTS = 12, BATCH = 8 };
 
-typedef struct net { tjnn_linear up, down; tjnn_norm norm; tjnn_embedding table; bool plain; } net;
-typedef struct train { net net; tjnn_optim *optim; } train;
+typedef struct net {
+	tjnn_linear up, down;
+	tjnn_norm norm;
+	tjnn_embedding table;
+	bool plain;
+} net;
+typedef struct train {
+	net net;
+	tjnn_optim *optim;
+} train;
 
 static void layers(tjnn_walk *w, void *self)
 {
@@ -64,16 +73,26 @@ static options read_options(int argc, char **argv)
 	options o = { .steps = 60, .rule = "adamw", .accumulate = 1 };
 	int i = 1;
 	for (; i < argc && argv[i][0] == '-' && argv[i][1]; i++) {
-		if (!strcmp(argv[i], "--mpi")) o.mpi = true;
-		else if (!strcmp(argv[i], "--spread")) o.spread = true;
-		else if (!strcmp(argv[i], "--weights")) o.weights = true;
-		else if (i + 1 == argc) exit(2);
-		else if (!strcmp(argv[i], "--workers")) o.workers = atoi(argv[++i]);
-		else if (!strcmp(argv[i], "--accumulate")) o.accumulate = atoi(argv[++i]);
-		else if (!strcmp(argv[i], "--steps")) o.steps = atoi(argv[++i]);
-		else if (!strcmp(argv[i], "--sleep")) o.sleep = atoi(argv[++i]);
-		else if (!strcmp(argv[i], "--rule")) o.rule = argv[++i];
-		else exit(2);
+		if (!strcmp(argv[i], "--mpi"))
+			o.mpi = true;
+		else if (!strcmp(argv[i], "--spread"))
+			o.spread = true;
+		else if (!strcmp(argv[i], "--weights"))
+			o.weights = true;
+		else if (i + 1 == argc)
+			exit(2);
+		else if (!strcmp(argv[i], "--workers"))
+			o.workers = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--accumulate"))
+			o.accumulate = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--steps"))
+			o.steps = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--sleep"))
+			o.sleep = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "--rule"))
+			o.rule = argv[++i];
+		else
+			exit(2);
 	}
 	if (i + 2 != argc) exit(2);
 	o.folder = strcmp(argv[i], "-") ? argv[i] : NULL;
@@ -94,19 +113,21 @@ int main(int argc, char **argv)
 	train t = { .net.plain = o.mpi || o.accumulate > 1 };
 	tjnn_model *m = tjnn_open(c, layers, &t.net, TJ_OPTS(tjnn_open_opts, .seed = 7));
 	t.optim = tjnn_optim_open(m, rule_of(o.rule),
-	                          TJ_OPTS(tjnn_optim_opts, .comm = w, .spread = o.spread, .accumulate = o.accumulate, .ema = 0.9, .clip_norm = 1,
-	                                  .bucket_bytes = 600));
+	                          TJ_OPTS(tjnn_optim_opts, .comm = w, .spread = o.spread, .accumulate = o.accumulate, .ema = 0.9,
+	                                  .clip_norm = 1, .bucket_bytes = 600));
 	tj_fn *f = tj_compile(c, step, &t, TJ_OPTS(tj_compile_opts, .name = "step", .nin = 3, .nout = 1));
 	const tj_dataset d = { .length = length, .item = item };
-	tj_loader *l = tj_loader_open(c, &d, TJ_OPTS(tj_loader_opts, .batch = BATCH, .shuffle = true, .seed = 3, .workers = (int)o.workers, .drop_last = true,
-	                                             .rank = w ? tj_comm_rank(w) : 0, .ranks = w ? tj_comm_size(w) : 1));
+	tj_loader *l = tj_loader_open(c, &d,
+	                              TJ_OPTS(tj_loader_opts, .batch = BATCH, .shuffle = true, .seed = 3, .workers = (int)o.workers,
+	                                      .drop_last = true, .rank = w ? tj_comm_rank(w) : 0, .ranks = w ? tj_comm_size(w) : 1));
 	double sum = 0;
 	int64_t seen = 0;
 	const tjnn_value values[] = { { "sum", NULL, &sum, NULL }, { "seen", &seen, NULL, NULL }, { NULL, NULL, NULL, NULL } };
 	tjnn_schedule s = tjnn_cosine(o.steps / o.accumulate, 1e-4);
 	s.warmup = 5;
-	tjnn_run *r = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = o.steps, .model = m, .optim = t.optim, .loader = l, .schedule = &s, .seed = 5,
-	                                       .values = values, .folder = o.folder, .save_every = 7, .keep = 2, .quiet = true, .tensorboard = true));
+	tjnn_run *r = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = o.steps, .model = m, .optim = t.optim, .loader = l, .schedule = &s,
+	                                       .seed = 5, .values = values, .folder = o.folder, .save_every = 7, .keep = 2, .quiet = true,
+	                                       .tensorboard = true));
 	tj_tensor *b[3];
 	while (r && tjnn_run_next(r, b)) {
 		const double loss = tj_item(tj_call1(f, TJ_LIST(b[0], b[1], b[2])));

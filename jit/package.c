@@ -5,7 +5,6 @@
 #include "runtime/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 static const char MAGIC[8] = { 't', 'j', 'e', 'x', 'p', 'o', 'r', 't' };
@@ -143,12 +142,9 @@ bool jit_write_file(const char *path, const void *bytes, size_t n, rt_err *err)
 {
 	rt_text t = { 0 };
 	rt_putf(&t, "%s.%ld.tmp", path, (long)getpid());
-	const int fd = t.oom ? -1 : open(t.s, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	bool ok = fd >= 0 && rt_write_all(fd, bytes, n) && !fsync(fd);
-	int why = errno;
-	if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
-	if (ok && rename(t.s, path)) ok = false, why = errno;
-	if (!ok && fd >= 0) unlink(t.s);
+	errno = ENOMEM;
+	const bool ok = !t.oom && rt_replace_file(path, t.s, 0666, true, bytes, n);
+	const int why = errno;
 	rt_text_free(&t);
 	if (!ok) rt_fail(err, TJ_ERR_IO, "export", "%s: %s", path, strerror(why));
 	return ok;

@@ -2,6 +2,8 @@
 #include "runtime/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 bool rt_read_all(int fd, void *to, size_t n)
@@ -26,4 +28,17 @@ bool rt_write_all(int fd, const void *from, size_t n)
 		n -= (size_t)put;
 	}
 	return true;
+}
+
+bool rt_replace_file(const char *path, const char *beside, mode_t mode, bool sync, const void *bytes, size_t n)
+{
+	const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	if (fd < 0) return false;
+	bool ok = rt_write_all(fd, bytes, n) && (!sync || !fsync(fd));
+	int why = errno;
+	if (close(fd) && ok) ok = false, why = errno;
+	if (ok && rename(beside, path)) ok = false, why = errno;
+	if (!ok) unlink(beside);
+	errno = why;
+	return ok;
 }

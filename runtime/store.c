@@ -102,27 +102,14 @@ bool rt_store_get(rt_store *s, rt_store_kind kind, rt_span key, void **file, rt_
 }
 
 /* ---- writing ---- */
-static int open_beside(const place *p, char temporary[PATH_MAX])
-{
-	static _Atomic unsigned number;
-	if (mkdir(p->subfolder, 0700) && errno != EEXIST) return -1;
-	const int n = snprintf(temporary, PATH_MAX, "%s/.%ld.%u.tmp", p->subfolder, (long)getpid(), atomic_fetch_add(&number, 1));
-	if (n <= 0 || n >= PATH_MAX) return errno = ENAMETOOLONG, -1;
-	return open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-}
-
 static bool write_entry(const place *p, const void *bytes, size_t n)
 {
-	char temporary[PATH_MAX];
-	const int fd = open_beside(p, temporary);
-	if (fd < 0) return false;
-	bool ok = rt_write_all(fd, bytes, n);
-	int why = errno;
-	if (close(fd) && ok) ok = false, why = errno;
-	if (ok && rename(temporary, p->path)) ok = false, why = errno;
-	if (!ok) unlink(temporary);
-	errno = why;
-	return ok;
+	static _Atomic unsigned number;
+	char beside[PATH_MAX];
+	if (mkdir(p->subfolder, 0700) && errno != EEXIST) return false;
+	const int len = snprintf(beside, PATH_MAX, "%s/.%ld.%u.tmp", p->subfolder, (long)getpid(), atomic_fetch_add(&number, 1));
+	if (len <= 0 || len >= PATH_MAX) return errno = ENAMETOOLONG, false;
+	return rt_replace_file(p->path, beside, 0600, false, bytes, n);
 }
 
 void rt_store_put(rt_store *s, rt_store_kind kind, rt_span key, rt_span body)

@@ -64,6 +64,12 @@ static void trained(void **s)
 	is_token(b, 256, "th");
 	is_token(b, 257, "at");
 	is_token(b, 258, "the");
+	tj_bpe *tie = tj_bpe_train(c, "ab cd ab cd", 11, 400); /* three pairs come twice: the lowest ids are first */
+	is_token(tie, 256, "ab");
+	is_token(tie, 257, "cd");
+	is_token(tie, 258, " cd");
+	assert_int_equal(tj_bpe_count(tie), 259);
+	tj_bpe_close(tie);
 	for (int64_t i = 0; i < tj_bpe_count(b); i++) {
 		size_t n, m;
 		const char *x = tj_bpe_token(b, i, &n), *y = tj_bpe_token(again, i, &m);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Pictures: files of other programs, ours, broken ones, and folders of them as a data set. */
+#include "kit/files/files.h"
+#undef TJ_SITE
+#define TJ_SITE __FILE__ ":" TJ_STR(__LINE__)
 #include "test/kit/hostile.h"
 
 #include <sys/stat.h>
@@ -214,6 +217,18 @@ static void refused(void **s)
 	hostile_end(h);
 }
 
+static void missing_library(void **s)
+{
+	static const char *const names[] = { "png_image_free", "png_no_such", NULL };
+	void *to[2];
+	kit_why w = { 0 };
+	(void)s;
+	assert_null(kit_library("libnone.so.9", "libnone9", names, to, &w));
+	assert_true(w.code == TJ_ERR_IO && strstr(w.text, "libnone.so.9 cannot be opened (on Debian it is in the package libnone9)"));
+	assert_null(kit_library("libpng16.so.16", "libpng16-16", names, to, &w));
+	assert_string_equal(w.text, "libpng16.so.16 lacks png_no_such()");
+}
+
 static void random_changes(void **s)
 {
 	static const struct { const char *v; size_t n; } good[] = {
@@ -308,6 +323,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(png),     cmocka_unit_test(jpeg),           cmocka_unit_test(written),
 		cmocka_unit_test(refused), cmocka_unit_test(random_changes), cmocka_unit_test(folders),
+		cmocka_unit_test(missing_library),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,39 @@ static void numpy_wrote(void **s)
 	hostile_end(h);
 }
 
+/* The numbers of the directory in the zip64 record, as in files of 4 GiB. */
+static void zip64(void **s)
+{
+	enum { END = 22 };
+	unsigned char large[56] = "PK\6\6\54", locator[20] = "PK\6\7", end[END];
+	tj_ctx *c = tj_open(NULL);
+	hostile *h = hostile_begin(1);
+	(void)s;
+	for (int broken = 0; broken < 2; broken++) {
+		const size_t n = STORED - END;
+		memcpy(end, stored + n, END);
+		memcpy(large + 32, end + 10, 2);
+		memcpy(large + 40, end + 12, 4);
+		memcpy(large + 48, end + 16, 4);
+		memset(end + 8, 255, 12);
+		memcpy(locator + 8, (unsigned char[]){ (unsigned char)(n & 255), (unsigned char)(n >> 8) }, 2);
+		locator[8] ^= (unsigned char)broken;
+		memcpy(h->v, stored, n);
+		memcpy(h->v + n, large, sizeof large);
+		memcpy(h->v + n + sizeof large, locator, sizeof locator);
+		memcpy(h->v + n + sizeof large + sizeof locator, end, END);
+		h->n = n + sizeof large + sizeof locator + END;
+		hostile_put(h);
+		tj_npz *z = tj_npz_open(c, h->path);
+		if (broken) kit_error(c, TJ_ERR_PARSE, "its zip64 record is missing");
+		else assert_f32(tj_npz_get(z, "w"), 0, 1, 2, 3, 4, 5);
+		tj_npz_close(z);
+	}
+	kit_ok(c);
+	tj_close(c);
+	hostile_end(h);
+}
+
 static void round_trips(void **s)
 {
 	char path[] = "/tmp/test_npz.XXXXXX";
@@ -245,7 +278,7 @@ static void numpy_reads(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numpy_wrote), cmocka_unit_test(round_trips),    cmocka_unit_test(not_saved),
+		cmocka_unit_test(numpy_wrote), cmocka_unit_test(zip64),          cmocka_unit_test(round_trips), cmocka_unit_test(not_saved),
 		cmocka_unit_test(refused),     cmocka_unit_test(random_changes), cmocka_unit_test(numpy_reads),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

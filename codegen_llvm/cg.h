@@ -93,6 +93,7 @@ typedef struct cg {
 	cg_str unit_index;  /* number of the unit, parts of r not counted */
 	cg_str block_label; /* label of the basic block that is being written */
 	rt_vec(cg_acc) acc;
+	uint32_t acc_from;  /* in a group of chunks: the first accumulator of the chunk whose text is written */
 	cg_str tile_row, tile_lo; /* tiled loads: offset of the current row in the tile; column at which the tile begins */
 	bool wide_now;      /* WIDE: the text at this point is in that form; false in the tail */
 	unsigned wide_id;
@@ -261,6 +262,10 @@ void cg_acc_end_short(cg *c, cg_acc *a);              /* ends the text for one c
 cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked);
 /* joins value and a->now (from `from`) with a->first (from brief) */
 void cg_acc_join(cg *c, const cg_acc *a, cg_str brief, cg_str value, cg_str from);
+
+/* Between the two each chunk of a group has accumulators of its own, one chunk's behind the other's. */
+void cg_acc_open_group(cg *c);
+void cg_acc_close_group(cg *c, cg_str number);        /* number: of the group */
 
 /* ---- section.c ---- */
 void cg_section(cg *c, const lo_section *s);

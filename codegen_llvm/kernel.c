@@ -67,21 +67,6 @@ static void put_block(cg *c, rt_text *t, cg_str *lo, cg_str *hi)
 	*hi = cg_fmt("%%hi");
 }
 
-/* ---- lanes along d ---- */
-static void along_d(cg *c)
-{
-	rt_text head = { 0 };
-	cg_str lo, hi;
-	put_block(c, &head, &lo, &hi);
-	cg_unit_bases(c);
-	cg_vectors(c, lo, hi, c->how->span);
-	rt_puts(&head, rt_str(&c->unit));
-	rt_text_free(&c->unit);
-	c->oom |= head.oom;
-	c->unit = head;
-}
-
-/* ---- lanes along r ---- */
 /* Parts of r are the innermost index of units. Computes the part's number, its first r, and whether it is the last part. */
 static void put_part(cg *c, rt_text *t)
 {
@@ -92,6 +77,22 @@ static void put_part(cg *c, rt_text *t)
 	c->unit_index = cg_fmt("%%p.outer");
 }
 
+/* ---- lanes along d ---- */
+static void along_d(cg *c)
+{
+	rt_text head = { 0 };
+	cg_str lo, hi;
+	put_part(c, &head);
+	put_block(c, &head, &lo, &hi);
+	cg_unit_bases(c);
+	cg_vectors(c, lo, hi, c->how->span);
+	rt_puts(&head, rt_str(&c->unit));
+	rt_text_free(&c->unit);
+	c->oom |= head.oom;
+	c->unit = head;
+}
+
+/* ---- lanes along r ---- */
 static void along_r(cg *c)
 {
 	rt_text head = { 0 };

@@ -6,12 +6,16 @@
 #include <stdlib.h>
 
 /* ---- making ---- */
-/* Parts are those of rows, and what they leave lies side by side. */
+/* What parts of rows leave lies side by side; what parts of columns leave, as rows of columns. */
 static bool is_known(const lo_kernel *k, const lo_schedule *s, const lo_ins *in)
 {
-	if (in->op == LO_PART) return s->vec == LO_VEC_R && in->imm < LO_RED_ARGMAX && k->index.v[in->index].rcoef == 1;
-	return in->op != LO_REDUCE || in->tree != LO_TREE_PAIRS;
+	if (in->op != LO_PART) return true;
+	const lo_index *x = &k->index.v[in->index];
+	const int64_t last = k->dim[k->ndim - 1];
+	return in->imm < LO_RED_ARGMAX && (s->vec == LO_VEC_R ? x->rcoef == 1 : x->coef[k->ndim - 1] == 1 || last == 1);
 }
+
+static bool is_column(const lo_ins *in) { return in->tree == LO_TREE_COLUMN || in->tree == LO_TREE_PAIRS; }
 
 static bool has_order(const lo_ins *in)
 {
@@ -25,9 +29,9 @@ static tj_status choose_form(cg_recipe *h, rt_err *err)
 	bool row = false, column = false;
 	for (uint32_t i = 0; i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
-		if (!is_known(k, h->s, in)) return rt_fail(err, TJ_ERR_COMPILE, "codegen", "kernel %s has parts of columns, or of a search", k->name);
-		row |= has_order(in) && in->tree != LO_TREE_COLUMN;
-		column |= has_order(in) && in->tree == LO_TREE_COLUMN;
+		if (!is_known(k, h->s, in)) return rt_fail(err, TJ_ERR_COMPILE, "codegen", "kernel %s has parts of a search, or scattered ones", k->name);
+		row |= has_order(in) && !is_column(in);
+		column |= has_order(in) && is_column(in);
 	}
 	if (row && column) return rt_fail(err, TJ_ERR_COMPILE, "codegen", "kernel %s mixes row and column trees", k->name);
 	if (h->s->vec == LO_VEC_NONE) return rt_fail(err, TJ_ERR_COMPILE, "codegen", "the schedule of kernel %s has no lanes", k->name);
@@ -72,6 +76,7 @@ static void choose_rest(cg_recipe *h)
 	cg_find_tiles(h);
 	cg_find_tail(h);
 	cg_find_rare(h);
+	cg_find_beside(h);
 	cg_find_streams(h);
 	cg_find_ahead(h);
 	cg_find_ports(h);
@@ -204,6 +209,7 @@ void cg_recipe_print(const cg_recipe *h, rt_text *t)
 	put_lanes(h, t);
 	if (h->form == CG_TILES) rt_putf(t, "  across d%d\n", h->tile_dim);
 	if (h->asks >= 0) rt_putf(t, "  prefetch %d in %d\n", h->asked, h->asks);
+	if (h->beside) rt_putf(t, "  beside %d\n", h->beside);
 	if (h->halves) rt_putf(t, "  multipliers %d\n", h->halves);
 	for (size_t i = 0; i < RT_COUNT(sets); i++) {
 		snprintf(head, sizeof head, "  %s", sets[i].name);
@@ -416,7 +422,8 @@ static void parse_line(in *p, cg_recipe *h)
 		h->asked = (int)number(p, 0, sections - 1);
 		p->bad |= !is(p, "in");
 		h->asks = (int)number(p, 0, sections - 1);
-	} else if (is(p, "multipliers")) h->halves = (int)number(p, 1, 2);
+	} else if (is(p, "beside")) h->beside = (int)number(p, 2, CG_MOST_BESIDE);
+	else if (is(p, "multipliers")) h->halves = (int)number(p, 1, 2);
 	else if (is(p, "rare")) parse_rare(p, h);
 	else if (is(p, "tile")) parse_tile(p, h);
 	else if (is(p, "structure")) parse_struct(p, h);

@@ -5,6 +5,7 @@
  *   recipe 512 bits along d                what lanes run along, and what a unit's loops are: cg_form
  *     lanes 32 tail 16                     of the vectors in the main loop, and in the tail; along r, of each section
  *     loops main tail guard_tail           that a row of a unit needs, and which of them may be empty
+ *     beside 8                             chunks of r that go through their rows together (beside.c)
  *     multipliers 1                        of the two halves of each sum's vectors, as many are written as x * 1 + y (ports.c)
  *     body %1..%4 %6                       where values are computed; what is not named: in the entry
  *     varies %1..%4                        what differs from lane to lane
@@ -66,6 +67,7 @@ typedef struct cg_struct {
 /* the loops that a range needs; guard: that loop may be empty */
 typedef struct cg_span { bool main, tail, guard_main, guard_tail; } cg_span;
 
+enum { CG_MOST_BESIDE = 8 };
 enum { CG_MOST_TILED = 2 }; /* loads that read tiles: a tile takes 32 or 64 KiB of stack */
 
 /* ---- products ---- */
@@ -111,6 +113,7 @@ typedef struct cg_recipe {
 	int tile_dim;           /* TILES: the outer dimension along which tiled loads are contiguous */
 	rt_vec(cg_struct) structs;
 	int asked, asks;        /* asked: the section whose loads are prefetched. asks: the section that prefetches; -1: none does */
+	int beside;             /* along d: chunks of r that a loop over r takes side by side; 0: one (beside.c) */
 	int halves;             /* how many halves of each sum's vectors the multipliers compute: 0, 1 or 2 (ports.c) */
 	cg_product *product;    /* PRODUCT */
 	bool oom;
@@ -197,6 +200,9 @@ void cg_find_tail(cg_recipe *h);      /* tail_lanes, loop_tails, span; once the 
 /* ---- wide.c, tile.c: forms ---- */
 void cg_find_wide(cg_recipe *h);      /* WIDE, and its lanes */
 void cg_find_tiles(cg_recipe *h);     /* TILES, tile, tile_dim */
+
+/* ---- beside.c ---- */
+void cg_find_beside(cg_recipe *h);    /* beside; once form and lanes are known */
 
 /* ---- rare.c, ahead.c, ports.c, stage.c, structs.c, access.c: mechanisms ---- */
 void cg_find_rare(cg_recipe *h);      /* rare */

@@ -142,7 +142,7 @@ static void shape(cg *c, const lo_ins *in, cg_acc *a)
 	if (a->bytes) a->lanes = (c->lanes < c->bits / 8 ? c->lanes : c->bits / 8) / 8;
 	if (!a->ordered) return;
 	if (cg_rows(c->how)) a->lanes = (int)(r < wide ? r : wide);
-	a->chunk = !cg_rows(c->how) ? IR_TREE_COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * IR_TREE_ROWS;
+	a->chunk = in->tree == LO_TREE_PAIRS ? 1 : !cg_rows(c->how) ? IR_TREE_COLUMN_ROWS : in->tree == LO_TREE_PARTS ? wide : wide * IR_TREE_ROWS;
 	cg_num chunk = cg_lit(a->chunk), behind = cg_last_part(c);
 	a->nchunk = cg_div_up(c, part, chunk);
 	a->last = c->s->part ? cg_div_up(c, cg_sub(c, red, behind), chunk) : a->nchunk;
@@ -215,7 +215,7 @@ static bool share(cg *c, uint32_t i)
 
 bool cg_acc_begin(cg *c, const lo_section *s)
 {
-	bool chunked = c->s->part != 0;
+	bool chunked = c->s->part != 0 || c->how->beside;
 	c->acc.n = 0;
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
@@ -335,8 +335,8 @@ static cg_str block_ptr(cg *c, const cg_acc *a, cg_str level)
 	return p;
 }
 
-/* Combines the chunk's value with blocks of equal size on the stack: there are as many as `number` has trailing ones. */
-static void carry(cg *c, const cg_acc *a, cg_str number, cg_str value)
+/* Combines the value of 2^least chunks with blocks of equal size on the stack: there are as many as `number` has trailing ones. */
+static void carry(cg *c, const cg_acc *a, cg_str number, cg_str value, int least)
 {
 	unsigned id = ++c->tmp;
 	cg_str type = cg_type(a->dtype, a->lanes), from = c->block_label, head = cg_fmt("carry%u", id),
@@ -353,7 +353,7 @@ static void carry(cg *c, const cg_acc *a, cg_str number, cg_str value)
 	rt_putf(text, "  br label %%%s\n", head.s);
 	cg_label(c, head);
 	rt_putf(text, "  %s = phi i64 [ %s, %%%s ], [ %s, %%%s ]\n", t.s, number.s, from.s, t1.s, up.s);
-	rt_putf(text, "  %s = phi i64 [ 0, %%%s ], [ %s, %%%s ]\n", level.s, from.s, level1.s, up.s);
+	rt_putf(text, "  %s = phi i64 [ %d, %%%s ], [ %s, %%%s ]\n", level.s, least, from.s, level1.s, up.s);
 	rt_putf(text, "  %s = phi %s [ %s, %%%s ], [ %s, %%%s ]\n", v.s, type.s, value.s, from.s, sum.s, up.s);
 	rt_putf(text, "  %s = trunc i64 %s to i1\n  br i1 %s, label %%%s, label %%rest%u\n", odd.s, t.s, odd.s,
 			up.s, id);
@@ -384,9 +384,35 @@ void cg_acc_flush(cg *c, cg_acc *a, cg_str step, int64_t width, cg_num nstep)
 		rt_putf(c->out, "  br i1 %s, label %%flush%u, label %%keep%u\n", flush.s, id, id);
 		cg_label(c, cg_fmt("flush%u", id));
 	}
-	carry(c, a, number, a->now);
+	carry(c, a, number, a->now, 0);
 	if (!a->fresh) store(c, a->dtype, a->lanes, identity(a, a->lanes), a->at);
 	if (every > 1) cg_jump(c, cg_fmt("keep%u", id));
+}
+
+/* ---- groups of chunks ---- */
+void cg_acc_open_group(cg *c)
+{
+	const uint32_t each = c->acc.n;
+	for (uint32_t i = 0; i < each; i++) c->acc.v[i].now = identity(&c->acc.v[i], c->acc.v[i].lanes);
+	for (uint32_t i = each; i < (uint32_t)c->how->beside * each; i++)
+		if (!rt_push(&c->acc, c->acc.v[i - each])) c->oom = true;
+}
+
+/* Adjacent chunks in pairs, as in the tree. */
+static void close_group(cg *c, cg_acc *a, uint32_t each, cg_str number)
+{
+	const uint32_t n = (uint32_t)c->how->beside;
+	for (uint32_t w = 1; w < n; w *= 2)
+		for (uint32_t b = 0; b < n; b += 2 * w) a[b * each].now = combine(c, a, a->lanes, a[b * each].now, a[(b + w) * each].now);
+	if (a->ordered) carry(c, a, number, a->now, __builtin_ctz(n));
+	else store(c, a->dtype, a->lanes, combine(c, a, a->lanes, load(c, a->dtype, a->lanes, a->at), a->now), a->at);
+}
+
+void cg_acc_close_group(cg *c, cg_str number)
+{
+	const uint32_t each = c->acc.n / (uint32_t)c->how->beside;
+	for (uint32_t i = 0; i < each; i++) close_group(c, &c->acc.v[i], each, number);
+	c->acc.n = each;
 }
 
 /* ---- end ---- */
@@ -483,18 +509,20 @@ static void fold(cg *c, cg_acc *a)
 	a->now = fold_bits(c, a, n);
 }
 
-static void store_part(cg *c, const cg_acc *a, cg_str v, int64_t lanes)
+/* Of a row: the lanes that the tree still has. */
+static void store_part(cg *c, const cg_acc *a)
 {
-	cg_str at = cg_tmp(c), p = cg_tmp(c);
-	rt_putf(c->out, "  %s = mul i64 %%p.at, %lld\n", at.s, (long long)lanes);
-	rt_putf(c->out, "  %s = getelementptr %s, ptr %%p%u, i64 %s\n", p.s, cg_mem_type(a->dtype, 1).s, a->ins, at.s);
-	if (a->dtype == TJ_BOOL) {
-		cg_str byte = cg_tmp(c);
-		rt_putf(c->out, "  %s = zext i1 %s to i8\n", byte.s, v.s);
-		v = byte;
-	}
-	rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", cg_mem_type(a->dtype, (int)lanes).s, v.s, p.s,
-			(int)tj_dtype_size(a->dtype));
+	const bool rows = cg_rows(c->how), is_bool = a->dtype == TJ_BOOL;
+	const int64_t left = lo_part_lanes(&c->k->ins.v[a->ins]);
+	const int lanes = rows ? (int)left : a->lanes;
+	const cg_str step = cg_int(rows ? left : c->k->index.v[c->k->ins.v[a->ins].index].rcoef);
+	const cg_str at = cg_op(c, "mul", cg_fmt("%%p.at"), step), row = rows ? at : cg_op(c, "add", at, c->at);
+	const cg_str p = cg_elem(c, a->dtype, cg_fmt("%%p%u", a->ins), row), byte = cg_tmp(c);
+	const cg_str v = rows && !a->ordered ? halve(c, a, a->now) : a->now;
+	const tj_dtype t = is_bool ? TJ_U8 : a->dtype;
+	if (is_bool) rt_putf(c->out, "  %s = zext %s %s to %s\n", byte.s, cg_type(TJ_BOOL, lanes).s, v.s, cg_mem_type(TJ_BOOL, lanes).s);
+	if (!rows && c->masked) cg_write_some(c, t, lanes, is_bool ? byte : v, p, c->mask);
+	else cg_write(c, t, lanes, is_bool ? byte : v, p);
 }
 
 cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked)
@@ -505,7 +533,7 @@ cg_str cg_acc_value(cg *c, cg_acc *a, bool chunked)
 		if (a->arg) a->inow = load(c, a->index_dtype, a->lanes, a->istate);
 	}
 	if (a->part) {
-		store_part(c, a, a->ordered ? a->now : halve(c, a, a->now), lo_part_lanes(&c->k->ins.v[a->ins]));
+		store_part(c, a);
 		return a->now;
 	}
 	cg_str v = a->arg ? a->inow : a->now;

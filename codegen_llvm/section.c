@@ -6,10 +6,11 @@
  *                  accumulators to the stack, or back to memory
  */
 #include "codegen_llvm/cg.h"
+#include "ir/tree.h"
 
 static cg_acc *acc_of(cg *c, uint32_t ins)
 {
-	for (uint32_t i = 0; i < c->acc.n; i++)
+	for (uint32_t i = c->acc_from; i < c->acc.n; i++)
 		if (c->acc.v[i].ins == ins) return &c->acc.v[i];
 	return NULL;
 }
@@ -268,6 +269,7 @@ static chunks chunks_of(cg *c)
 	for (uint32_t i = 0; i < c->acc.n; i++)
 		if (c->acc.v[i].ordered && c->acc.v[i].chunk < k.width) k.width = c->acc.v[i].chunk;
 	if (c->wide_now) k.width = 8;
+	if (c->how->beside) k.width = IR_TREE_COLUMN_ROWS;
 	if (part.known && k.width > part.v) k.width = part.v;
 	k.n = cg_div_up(c, part, cg_lit(k.width));
 	k.last = cg_div_up(c, cg_sub(c, red, behind), cg_lit(k.width));
@@ -310,22 +312,99 @@ static void chunk(cg *c, const lo_section *s, const extent *x, const chunks *k, 
 	for (uint32_t i = 0; i < c->acc.n; i++) cg_acc_flush(c, &c->acc.v[i], number, k->width, k->n);
 }
 
+/* n, but `last` in the last part. */
+static cg_str in_part(cg *c, cg_num n, cg_num last)
+{
+	if (!c->s->part || (n.known && last.known && n.v == last.v)) return n.s;
+	const cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = select i1 %%p.last, i64 %s, i64 %s\n", r.s, last.s.s, n.s.s);
+	return r;
+}
+
+/* Prefetches a later group of chunks in the order of memory, a row's share at each r. Streams that are a chunk apart lie in one page, and
+ * no hardware prefetcher follows them. */
+static void ask_group(cg *c, const lo_section *s, cg_str start, cg_str r)
+{
+	enum { LINE = 64, MOST = 8, AHEAD = 12 << 10 };
+	const cg_str row = c->r, done = cg_op(c, "mul", cg_op(c, "sub", r, start), cg_int(c->how->beside));
+	c->r = cg_op(c, "add", start, done);
+	for (uint32_t i = s->first; i < s->first + s->count; i++) {
+		const lo_ins *in = &c->k->ins.v[i];
+		if (in->op != LO_LOAD || in->dyn != LO_NOREF || c->how->of[i].place != CG_BODY) continue;
+		const int64_t rcoef = c->k->index.v[in->index].rcoef, bytes = c->how->beside * rcoef * (int64_t)tj_dtype_size((tj_dtype)in->dtype);
+		if (lo_is_sym(rcoef) || bytes <= 0 || bytes > MOST * LINE) continue;
+		const cg_str p = cg_address(c, i);
+		for (int64_t at = 0; at < bytes; at += LINE) cg_prefetch(c, p, AHEAD + (int)at);
+	}
+	c->r = row;
+}
+
+/* The rows of a group's chunks, side by side: a loop over the rows of one of them. */
+static void group(cg *c, const lo_section *s, cg_str start)
+{
+	const char *copy = c->copy;
+	const uint32_t each = c->acc.n;
+	const int n = c->how->beside;
+	cg_acc_open_group(c);
+	carried *v = rt_calloc((c->acc.n + 1) * sizeof *v);
+	if (!v || c->oom) { rt_free(v); c->oom = true; return; }
+	const int count = collect(c, v);
+	const cg_str from = c->block_label;
+	rt_text *text = c->out, inner = { 0 };
+	cg_loop l = cg_open(c, "row", start, cg_op(c, "add", start, cg_int(IR_TREE_COLUMN_ROWS)), cg_fmt("1"), false);
+	c->out = &inner;
+	ask_group(c, s, start, l.i);
+	for (int b = 0; b < n; b++) {
+		const cg_str name = cg_fmt("%s.%d", copy, b);
+		c->copy = name.s;
+		c->acc_from = (uint32_t)b * each;
+		set_r(c, b ? cg_op(c, "add", l.i, cg_int(b * IR_TREE_COLUMN_ROWS)) : l.i);
+		straight(c, s);
+	}
+	c->acc_from = 0;
+	c->copy = copy;
+	c->out = text;
+	for (int i = 0; i < count; i++) v[i].next = *v[i].at;
+	put_carried(c, text, v, count, from, l.latch);
+	rt_puts(text, rt_str(&inner));
+	cg_close(c, &l);
+	c->oom |= inner.oom;
+	rt_text_free(&inner);
+	rt_free(v);
+}
+
+/* The whole groups of chunks (beside.c). Returns how many chunks these are. */
+static cg_str groups(cg *c, const lo_section *s, const chunks *k)
+{
+	const int n = c->how->beside;
+	const int64_t size = n * k->width;
+	const cg_num rows = cg_sub(c, cg_size(c->k->red), cg_last_part(c));
+	const cg_num last = cg_div_up(c, cg_round_down(c, rows, size), cg_lit(size));
+	const cg_str count = in_part(c, c->s->part ? cg_lit(c->s->part / size) : last, last);
+	const cg_loop l = cg_open(c, "group", cg_fmt("0"), count, cg_fmt("1"), true);
+	const cg_str start = cg_op(c, "mul", l.i, cg_int(size));
+	group(c, s, c->s->part ? cg_op(c, "add", start, cg_fmt("%%p.first")) : start);
+	cg_acc_close_group(c, l.i);
+	cg_close(c, &l);
+	return cg_op(c, "mul", count, cg_int(n));
+}
+
 static void many_chunks(cg *c, const lo_section *s, const extent *x)
 {
 	chunks k = chunks_of(c);
 	for (uint32_t i = 0; i < c->acc.n; i++)
 		c->acc.v[i].fresh = c->acc.v[i].ordered && !c->acc.v[i].memory && c->acc.v[i].chunk == k.width;
 	unsigned id = ++c->tmp;
-	cg_str number = cg_tmp(c), next = cg_tmp(c), more = cg_tmp(c), from = c->block_label,
-		   head = cg_fmt("chunk%u", id), latch = cg_fmt("chunked%u", id), n = k.n.s;
+	cg_str number = cg_tmp(c), next = cg_tmp(c), more = cg_tmp(c), head = cg_fmt("chunk%u", id), latch = cg_fmt("chunked%u", id);
+	const cg_str n = in_part(c, k.n, k.last);
 	rt_text *text = c->out;
-	if (c->s->part && !(k.n.known && k.last.known && k.n.v == k.last.v)) {
-		n = cg_tmp(c);
-		rt_putf(text, "  %s = select i1 %%p.last, i64 %s, i64 %s\n", n.s, k.last.s.s, k.n.s.s);
-	}
-	rt_putf(text, "  br label %%%s\n", head.s);
+	const cg_str begin = c->how->beside ? groups(c, s, &k) : cg_fmt("0"), from = c->block_label;
+	if (c->how->beside) {
+		const cg_str some = cg_cmp(c, "slt", begin, n);
+		rt_putf(text, "  br i1 %s, label %%%s, label %%done%u\n", some.s, head.s, id);
+	} else rt_putf(text, "  br label %%%s\n", head.s);
 	cg_label(c, head);
-	put_phi(text, number, cg_fmt("i64"), cg_fmt("0"), from, next, latch);
+	put_phi(text, number, cg_fmt("i64"), begin, from, next, latch);
 	if (c->wide_now) cg_wide_open(c);
 	for (uint32_t i = 0; c->wide_now && i < c->acc.n; i++) cg_acc_place(c, &c->acc.v[i]);
 	chunk(c, s, x, &k, number);

@@ -37,7 +37,8 @@ void cg_find_wide(cg_recipe *h)
 	bool loop = false;
 	int64_t bytes = 0;
 	int64_t block = lo_size(h->k, h->s->block);
-	if (h->form != CG_ALONG_D || !h->k->reduces || h->s->scratch || block < LEAST_BLOCK || lo_size(h->k, h->k->red) < LEAST_RED) return;
+	if (h->form != CG_ALONG_D || !h->k->reduces || h->s->scratch || h->s->part) return;
+	if (block < LEAST_BLOCK || lo_size(h->k, h->k->red) < LEAST_RED) return;
 	for (uint32_t s = 0; s < h->k->section.n; s++) {
 		if (!simple(h, &h->k->section.v[s], &loop, &bytes)) return;
 		loop |= h->k->section.v[s].loop;

@@ -2,6 +2,7 @@
 /* kverify: checks what code generation relies on, for one kernel and its schedule. */
 #include "ir/tree.h"
 #include "lower/symbol.h"
+#include "lower/target.h"
 
 typedef struct prim_rule { uint8_t nsrc; const char *types, *result; } prim_rule;
 static const prim_rule rules[LO_PRIMS] = {
@@ -277,7 +278,7 @@ static const char *bad_schedule(const lo_kernel *k, const lo_schedule *s)
 	if (s->vec == LO_VEC_R && !k->reduces) return "lanes along r, but no r";
 	if (s->part < 0 || (s->part && (!k->reduces || s->part & (s->part - 1)))) return "not a part of r";
 	if (lo_size(k, s->block) < 1) return "a unit has no elements";
-	if ((s->vec == LO_VEC_R || s->part) && lo_size(k, s->block) != 1) return "a unit has several rows";
+	if ((s->vec == LO_VEC_R || (s->part && !s->target->part_blocks)) && lo_size(k, s->block) != 1) return "a unit has several rows";
 	return s->grain < 1 ? "no grain" : NULL;
 }
 

@@ -79,8 +79,7 @@ bool lo_is_shared(const lo_target *t, bool column, int64_t outer, int64_t red)
 
 int64_t lo_enough_parts(const lo_target *t, const lo_kernel *k, bool column, int64_t lanes)
 {
-	if (column) return 0;
-	int64_t chunk = (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = t->most_chunks;
+	int64_t chunk = column ? IR_TREE_COLUMN_ROWS : (lanes > 1 ? lanes : IR_TREE_LANES(sizeof(float))) * IR_TREE_ROWS, chunks = t->most_chunks;
 	while (chunks > t->least_chunks && k->red / (chunk * chunks) < t->parts) chunks /= 2;
 	return chunk * chunks;
 }

@@ -107,6 +107,8 @@ static void section(copier *c, bool loop, uint32_t first)
 	if (s.count && !rt_push(&k->section, s)) c->L->oom = true;
 }
 
+static int64_t part_block(const lo_built *b) { return b->s.vec != LO_VEC_R && b->s.target->part_blocks ? b->s.block : 1; }
+
 static copier begin(lo_low *L, const lo_built *from, uint32_t nred)
 {
 	uint32_t n = from->k.ins.n + 1, nbuf = from->k.buf.n + nred + 1;
@@ -116,7 +118,7 @@ static copier begin(lo_low *L, const lo_built *from, uint32_t nred)
 	const lo_kernel *k = &from->k;
 	for (uint32_t i = 0; i < k->buf.n; i++) c.buf[i] = LO_NOREF;
 	c.to->k = (lo_kernel){ .name = k->name, .ndim = k->ndim, .reduces = true };
-	c.to->s = (lo_schedule){ .target = from->s.target, .vec = from->s.vec, .block = 1 };
+	c.to->s = (lo_schedule){ .target = from->s.target, .vec = from->s.vec, .block = part_block(from) };
 	memcpy(c.to->k.dim, k->dim, sizeof k->dim);
 	for (uint32_t i = 0; i < k->fault_site.n; i++)
 		if (!rt_push(&c.to->k.fault_site, k->fault_site.v[i]) || !rt_push(&c.to->k.fault_code, k->fault_code.v[i]))
@@ -265,7 +267,7 @@ static lo_built *make_rest(lo_low *L, const lo_built *b, const parts *p)
 			if (k->ins.v[i].op != LO_FAULT || &k->section.v[s] > loop) copy(&c, i);
 	section(&c, false, first);
 	c.to->k.red = p->red;
-	c.to->s.unit_ns = b->s.target->lane_ns * (double)p->red + b->s.target->join_ns;
+	c.to->s.unit_ns = (b->s.target->lane_ns * (double)p->red + b->s.target->join_ns) * (double)c.to->s.block;
 	return c.to;
 }
 

@@ -36,6 +36,7 @@ struct lo_target {
 	int64_t split_row;       /* elements; threads share a reduction of at least this length when rows are few */
 	int64_t few_columns;     /* fewer columns than this cannot keep all threads busy; 0: threads share no columns */
 	int64_t split_column;    /* elements; threads share a reduction of columns of at least this length when they are few */
+	bool part_blocks;        /* a unit has a part of a block of columns; else of one column */
 	bool splits_searches;    /* threads share searches (argmax), too */
 	int64_t far_step;        /* elements; a row lies across memory when its elements are at least this far apart */
 	int64_t transposed;      /* elements; a value of at least this size is transposed before a kernel reads rows across it */

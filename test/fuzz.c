@@ -271,6 +271,8 @@ static const lo_target *other_cpu(uint64_t seed)
 	t->few_rows = 1 << (r >> 7 & 7);
 	t->long_row = 16 << (r >> 10 & 7);
 	t->split_row = 64 << (r >> 13 & 7);
+	t->few_columns = 1 << (r >> 16 & 7);
+	t->split_column = 64 << (r >> 13 & 3);
 	t->far_step = 2 << (r >> 16 & 3);
 	t->transposed = 16 << (r >> 18 & 7);
 	t->kept_bytes = r >> 21 & 3 ? 64 << (r >> 22 & 15) : 0;

@@ -841,6 +841,48 @@ static void columns(void **state)
 	for (int w = 1; w < 300; w += 23) column(40, w, "max", "f32", false, 3);
 }
 
+/* Chunks of few columns go side by side, in whole groups; with none, one, several behind the last group, and a chunk that ends early. */
+static void few_columns(void **state)
+{
+	static const int sizes[] = { 255, 256, 257, 511, 512, 513, 544, 600, 767, 768, 769, 1000, 2048, 5001 };
+	(void)state;
+	for (size_t i = 0; i < RT_COUNT(sizes); i++) {
+		const int n = sizes[i];
+		for (int w = 1; w <= 9; w++) column(n, w, reds[w % 3 ? 0 : 2], w % 2 ? "f32" : "f64", true, 3);
+		column(n, 3, "max", "i32", false, 3);
+		check(textf("kernel k\n schedule cpu vec=d block=5\n buf b0 f32 in\n buf b1 f32 out\n buf b2 bool out\n dim 2\n dim 5\n red %d\n"
+		            " loop\n  %%0 = load f32 b0 [0 + %d*d0 + 1*d1 + 5*r]\n  %%1 = mul f32 %%0 %%0\n"
+		            "  %%2 = lt bool %%1 %%0\n  %%3 = reduce f32 add column %%1\n"
+		            "  %%4 = reduce bool and none %%2\n point\n  store b1 [0 + 5*d0 + 1*d1] %%3\n  store b2 [0 + 5*d0 + 1*d1] %%4\n",
+		            n, 5 * n),
+		      true, 10 * n, 10, 10);
+	}
+}
+
+/* Columns in parts: a unit has a part of its columns. The last part may be short, and may have no whole group of chunks. */
+static void parts_of_columns(void **state)
+{
+	static const int sizes[] = { 1024, 1025, 1300, 1536, 1567, 2047, 4001 };
+	(void)state;
+	for (size_t i = 0; i < 2 * RT_COUNT(sizes); i++) {
+		const int n = sizes[i / 2], part = i % 3 ? 512 : 32 << i % 2, np = (n + part - 1) / part, w = 1 + (int)i % 7, block = i % 4 ? w : 2;
+		const char *t = i % 2 ? "f64" : "f32", *a = i % 3 ? "add" : "max";
+		check(textf("kernel k\n schedule cpu vec=d block=%d part=%d\n buf b0 %s in\n buf b1 %s out\n buf b2 %s out\n dim 2\n dim %d\n red %d\n"
+		            " loop\n  %%0 = load %s b0 [0 + %d*d0 + 1*d1 + %d*r]\n  part %s column b1 [0 + %d*d0 + 1*d1 + %d*r] %%0\n"
+		            "  %%2 = mul %s %%0 %%0\n  part add column b2 [0 + %d*d0 + 1*d1 + %d*r] %%2\n",
+		            block < w ? block : w, part, t, t, t, w, n, t, n * w, w, a, w, 2 * w, t, w, 2 * w),
+		      true, 2 * n * w, 2 * np * w, 2 * np * w);
+		check(textf("kernel k\n schedule cpu vec=d block=%d part=%d\n buf b0 bool in\n buf b1 bool out\n dim %d\n red %d\n loop\n"
+		            "  %%0 = load bool b0 [0 + 1*d0 + %d*r]\n  part or none b1 [0 + 1*d0 + %d*r] %%0\n", w, part, w, n, w, w),
+		      false, n * w, np * w);
+		for (int r = 1; r < 70; r = 2 * r + (int)i % 3)
+			check(textf("kernel k\n schedule cpu vec=d block=%d\n buf b0 %s in\n buf b1 %s out\n dim %d\n red %d\n loop\n"
+			            "  %%0 = load %s b0 [0 + 1*d0 + %d*r]\n  %%1 = reduce %s %s pairs %%0\n point\n  store b1 [0 + 1*d0] %%1\n",
+			            w, t, t, w, r, t, w, t, a),
+			      true, r * w, w);
+	}
+}
+
 /* Many columns in a unit: whole blocks, a block that ends early, columns after the last vector. */
 static void wide_columns(void **state)
 {
@@ -1237,6 +1279,7 @@ int main(void)
 		cmocka_unit_test(seldom),         cmocka_unit_test(streams),
 		cmocka_unit_test(next_rows), cmocka_unit_test(grains),      cmocka_unit_test(parts),
 		cmocka_unit_test(columns),        cmocka_unit_test(wide_columns),
+		cmocka_unit_test(few_columns),    cmocka_unit_test(parts_of_columns),
 		cmocka_unit_test(integer_reductions),
 		cmocka_unit_test(any_all),        cmocka_unit_test(arg_reductions),
 		cmocka_unit_test(whole_kernels),  cmocka_unit_test(equal_kernels),

@@ -23,7 +23,7 @@ typedef struct items {
 static bool collect(const char *site, const char *op, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values, items *all)
 {
 	const nn_slots *lists[2] = { &m->slots, o ? nn_optim_slots(o) : NULL };
-	int64_t room = 1;
+	int64_t room = 3;
 	for (int k = 0; k < 2; k++) room += lists[k] ? lists[k]->n : 0;
 	for (const tjnn_value *v = values; v && v->name; v++) room++;
 	if (o && nn_optim_spread(o)) room += NN_STATES * m->nparams;
@@ -33,6 +33,11 @@ static bool collect(const char *site, const char *op, const tjnn_model *m, const
 		for (int64_t i = 0; lists[k] && i < lists[k]->n; i++)
 			if (!lists[k]->at[i].same_as)
 				all->at[all->n++] = (item){ .name = lists[k]->at[i].name, .cell = lists[k]->at[i].var };
+	const tj_scaler *scaler = o ? nn_optim_scaler(o) : NULL;
+	if (scaler) {
+		all->at[all->n++] = (item){ .name = "optim.scaler.scale", .cell = (tj_tensor **)(uintptr_t)&scaler->scale };
+		all->at[all->n++] = (item){ .name = "optim.scaler.good", .cell = (tj_tensor **)(uintptr_t)&scaler->good };
+	}
 	for (const tjnn_value *v = values; v && v->name; v++) {
 		item *one = &all->at[all->n++];
 		*one = (item){ .cell = v->cell, .i = v->i, .f = v->f };

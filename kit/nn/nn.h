@@ -89,6 +89,7 @@ void nn_optim_gather(const char *site, const tjnn_optim *o, void (*see)(void *en
 
 /* Cells of the optimiser, as slots: "optim.exp_avg.conv.weight". */
 const nn_slots *nn_optim_slots(const tjnn_optim *o);
+const tj_scaler *nn_optim_scaler(const tjnn_optim *o); /* NULL: none */
 bool nn_optim_swapped(const tjnn_optim *o);
 bool nn_optim_averages(const tjnn_optim *o);                                                        /* it keeps some */
 tj_status nn_optim_read_rates(const char *site, tjnn_optim *o);                                     /* after its cell was written */

@@ -37,6 +37,7 @@ bool nn_optim_averages(const tjnn_optim *o) { return o->o.ema > 0; }
 
 tj_comm *nn_optim_comm(const tjnn_optim *o) { return o->o.comm; }
 int64_t nn_optim_accumulates(const tjnn_optim *o) { return o->o.accumulate > 1 ? o->o.accumulate : 1; }
+const tj_scaler *nn_optim_scaler(const tjnn_optim *o) { return o->o.scaler; }
 bool nn_optim_spread(const tjnn_optim *o) { return o->owner != NULL; }
 static bool is_own(const tjnn_optim *o, int64_t i) { return !o->owner || o->owner[i] == tj_comm_rank(o->o.comm); }
 

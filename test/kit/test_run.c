@@ -82,6 +82,44 @@ static void test_load(void **state)
 	tj_close(c);
 }
 
+/* ---- the optimiser, with the scale of f16 gradients ---- */
+typedef struct train { net net; tjnn_optim *optim; } train;
+static void step(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	train *t = self;
+	out[0] = tj_mean(tj_square(tj_cast(tjnn_linear_apply(&t->net.a, in[0]), TJ_F32)), TJ_ALL, false);
+	tjnn_optim_step(t->optim, out[0]);
+}
+
+static void test_scaler(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	const char *path = temporary("scaler.safetensors");
+	float w[2][6];
+	for (int turn = 0; turn < 2; turn++) {
+		tj_scaler s;
+		train t = { .net.more = false };
+		tj_scaler_init(c, &s, TJ_OPTS(tj_scaler_opts, .init = turn ? 1 : 1 << 20, .interval = 3));
+		tjnn_model *m = tjnn_open(c, layers, &t.net, TJ_OPTS(tjnn_open_opts, .seed = (uint64_t)turn, .dtype = TJ_F16));
+		t.optim = tjnn_optim_open(m, tjnn_adamw(0.01), TJ_OPTS(tjnn_optim_opts, .scaler = &s));
+		tj_fn *f = kit_fn(c, "step", step, &t, 1, 1);
+		if (turn) assert_int_equal(tjnn_load(m, t.optim, NULL, path, NULL), TJ_OK);
+		if (turn) assert_true(tj_item(s.scale) < 1 << 20 && tj_item(s.scale) > 1); /* the first ones overflowed */
+		for (int i = 0; i < 8; i++) {
+			if (i == 5 && !turn) assert_int_equal(tjnn_save(m, t.optim, NULL, path), TJ_OK);
+			if (i >= 5 || !turn) tj_call1(f, TJ_LIST(tj_cast(tj_mul(F32(c, 1, 2, 3), tj_f(40)), TJ_F16)));
+		}
+		tj_read(tj_cast(t.net.a.weight, TJ_F32), w[turn], sizeof w[turn]);
+		kit_ok(c);
+		tj_fn_free(f);
+		tjnn_close(m);
+	}
+	assert_memory_equal(w[0], w[1], sizeof w[0]);
+	unlink(path);
+	tj_close(c);
+}
+
 /* ---- runs ---- */
 /* Little-endian numbers of an event file, and its checksums. */
 static uint32_t crc32c(const unsigned char *p, size_t n)
@@ -237,6 +275,6 @@ static void test_progress(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_load), cmocka_unit_test(test_run), cmocka_unit_test(test_progress) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_load), cmocka_unit_test(test_scaler), cmocka_unit_test(test_run), cmocka_unit_test(test_progress) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,7 +134,7 @@ typedef struct tjnn_open_opts {
 	size_t size;
 	uint64_t seed;     /* of the initial values; 0 is an ordinary seed */
 	tj_dtype dtype;    /* of the parameters: a float; TJ_BOOL, which is 0: f32 */
-	tj_device device;
+	const char *device; /* "cpu", "cuda:0"; NULL: that of the context */
 } tjnn_open_opts;
 /* Makes the cells of all fields. NULL on error, with the fields as they were: two equal names, a size below 0, an initial value that does
  * not fit to its shape, out of memory. Not in a body. */

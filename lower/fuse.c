@@ -721,13 +721,21 @@ static void merge_readers(lo_low *L, ir_ref r)
 	while (n < before);
 }
 
+/* It runs even if its result has no elements. */
+static bool has_effect(const lo_low *L, ir_ref r) { return ir_ops[lo_node(L, r)->op].flags & IR_EFFECT; }
+
 static void decide(lo_low *L, ir_ref r)
 {
 	lo_val *v = &L->val[r];
 	bool stored = v->own || v->dest;
 	if (!stored && !v->use) return;
 	if (ir_numel(L->g, r) == 0) {
-		if (v->own && (v->how == LO_CALL || v->how == LO_LIB) && ir_ops[lo_node(L, r)->op].flags & IR_FAULT) touch_operands(L, r);
+		if ((v->own || has_effect(L, r)) && (v->how == LO_CALL || v->how == LO_LIB) && ir_ops[lo_node(L, r)->op].flags & IR_FAULT) {
+			v->own = true;
+			touch_operands(L, r);
+		} else if (lo_node(L, r)->op == IR_to && has_effect(L, ir_src(L->g, lo_node(L, r), 0))) {
+			touch_operands(L, r);
+		}
 		return;
 	}
 	switch ((lo_how)v->how) {

@@ -191,7 +191,7 @@ static void match(const char *site, items *all, const tj_safetensors *file, cons
 
 static tj_status write_item(const char *site, const item *i)
 {
-	if (i->cell) return tj_assign(*i->cell, i->found);
+	if (i->cell) return tj_assign(*i->cell, tj_to(i->found, tj_device_of(*i->cell)));
 	if (i->i)
 		*i->i = tj_item_i(i->found);
 	else

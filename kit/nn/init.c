@@ -156,7 +156,7 @@ tj_status nn_write_initial(const char *site, const tjnn_slot *s, tjnn_init init,
 	else if (s->dtype == TJ_F64)
 		st = tj_write(*s->var, v, (size_t)n * sizeof *v);
 	else
-		st = tj_assign(*s->var, tj_from_data_on(tj_ctx_current(), TJ_CPU, TJ_F64, s->dim, v));
+		st = tj_assign(*s->var, tj_to(tj_from_data_on(tj_ctx_current(), TJ_CPU, TJ_F64, s->dim, v), tj_device_of(*s->var)));
 	free(v);
 	return st;
 }

@@ -57,7 +57,7 @@ static bool evaluate(const char *site, tjnn_lbfgs *o, point *p)
 	tj_ctx *c = tj_ctx_current();
 	tj_tensor *in[MOST + 1], *out[2];
 	tj_scope *s = tj_push(c);
-	in[0] = tj_from_data_on(c, TJ_CPU, TJ_F64, TJ_SHAPE(o->n), p->x);
+	in[0] = tj_to(tj_from_data_on(c, TJ_CPU, TJ_F64, TJ_SHAPE(o->n), p->x), tj_device_of(o->model->params[0]));
 	for (int i = 0; i <= o->nin; i++) in[1 + i] = o->in[i];
 	bool ok = tj_call(o->f, out, in) == TJ_OK;
 	if (ok) {

@@ -27,7 +27,7 @@ static void list_params(tjnn_model *m)
 }
 
 /* ---- opening ---- */
-static tj_status make_cell(const char *site, tjnn_model *m, const tjnn_slot *s, tj_device device)
+static tj_status make_cell(const char *site, tjnn_model *m, const tjnn_slot *s, const char *device)
 {
 	const int64_t n = nn_elements(s);
 	if (s->same_as) return *s->var = *m->slots.at[nn_slots_find(&m->slots, s->same_as)].var, TJ_OK;
@@ -35,7 +35,7 @@ static tj_status make_cell(const char *site, tjnn_model *m, const tjnn_slot *s, 
 		tj_fail(TJ_ERR_LIMIT, "tjnn_open", "", "%s has too many elements", s->name);
 		return TJ_ERR_LIMIT;
 	}
-	tj_tensor *t = tj_param_on(m->ctx, device, s->dtype, s->dim);
+	tj_tensor *t = device ? tj_param_on(m->ctx, tj_find_device(device), s->dtype, s->dim) : tj_param(m->ctx, s->dtype, s->dim);
 	if (tj_is_poison(t)) return TJ_ERR_NOMEM;
 	*s->var = t;
 	return nn_write_initial(site, s, s->init, m->seed);
@@ -51,7 +51,7 @@ static void undo_cells(const char *site, tjnn_model *m, int64_t n, tj_tensor **b
 	}
 }
 
-static tj_status make_cells(const char *site, tjnn_model *m, tj_device device)
+static tj_status make_cells(const char *site, tjnn_model *m, const char *device)
 {
 	tj_status st = TJ_OK;
 	int64_t i = 0;

@@ -259,7 +259,8 @@ static void test_cache(void **state)
 			kit_ok(c);
 			NEAR(tj_item(d), 0, 1e-13);
 		}
-		assert_true(tj_is_poison(tj_call1(f, TJ_LIST(tj_slice(x, 1, 0, 1, 1))))); /* there is no ninth place */
+		tj_tensor *y;
+		assert_true(kit_call(c, f, &y, TJ_LIST(tj_slice(x, 1, 0, 1, 1))) != TJ_OK); /* there is no ninth place */
 		kit_error(c, TJ_ERR_INDEX, "");
 		for (int i = 0; i < 2; i++) assert_int_equal(tjnn_kv_cache_clear(&m.cache[i]), TJ_OK);
 	}

@@ -8,11 +8,15 @@
  *
  * The rows of a chunk are added in order, so with few columns, of which all fit into a register, each addition waits for the one before
  * it. The chunks of a group have accumulators of their own, and leave one block of the tree. The chunks behind the last whole group are
- * taken one by one. */
+ * taken one by one. docs/notes/loops.md has the measurements. */
 #include "codegen_llvm/recipe.h"
 #include "ir/tree.h"
 
-enum { BYTES = 128, LEAST = 4, MOST_WORK = 96 };
+enum {
+	BYTES = 128,   /* of the accumulators of one sum, in all chunks */
+	LEAST = 4,     /* chunks; fewer gain nothing */
+	MOST_WORK = 96 /* instructions of the body, in all chunks */
+};
 
 /* Instructions of the body; 0: chunks cannot go side by side. */
 static int work_of(const cg_recipe *h, const lo_section *s, int *sums, int *bytes)

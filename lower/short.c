@@ -519,18 +519,19 @@ static ir_ref tree(ir_graph *g, ir_op op, ir_ref *x, int n, bool column, const c
 	return x[0];
 }
 
-/* The index of the first best one: first_best() of ir/eval.c. */
-static ir_ref search(ir_graph *g, bool most, const ir_ref *x, int n, const char *site)
+typedef struct found { ir_ref best, at; } found;
+
+/* The first best of x[from..from+n): first_best() of ir/eval.c. Halves are searched apart, so that few comparisons wait for others. */
+static found search(ir_graph *g, bool most, const ir_ref *x, int from, int n, const char *site)
 {
 	const bool real = rt_is_float((tj_dtype)ir_at(g, x[0])->dtype);
-	ir_ref best = x[0], at = ir_const_i(g, TJ_I32, 0, NULL, 0);
-	for (int i = 1; i < n; i++) {
-		ir_ref better = ir_op2(g, real ? most ? IR_le : IR_ge : most ? IR_gt : IR_lt, x[i], best, site);
-		if (real) better = ir_op2(g, IR_logical_and, ir_op1(g, IR_logical_not, better, site), ir_op2(g, IR_eq, best, best, site), site);
-		at = ir_emit(g, IR_where, 3, (ir_ref[]){ better, ir_const_i(g, TJ_I32, 0, NULL, i), at }, 0, NULL, site);
-		if (i < n - 1) best = ir_emit(g, IR_where, 3, (ir_ref[]){ better, x[i], best }, 0, NULL, site);
-	}
-	return ir_cast(g, at, TJ_I64, site);
+	if (n == 1) return (found){ x[from], ir_const_i(g, TJ_I32, 0, NULL, from) };
+	const int half = 1 << (31 - __builtin_clz((unsigned)n - 1));
+	const found a = search(g, most, x, from, half, site), b = search(g, most, x, from + half, n - half, site);
+	ir_ref better = ir_op2(g, real ? most ? IR_le : IR_ge : most ? IR_gt : IR_lt, b.best, a.best, site);
+	if (real) better = ir_op2(g, IR_logical_and, ir_op1(g, IR_logical_not, better, site), ir_op2(g, IR_eq, a.best, a.best, site), site);
+	return (found){ ir_emit(g, IR_where, 3, (ir_ref[]){ better, b.best, a.best }, 0, NULL, site),
+		        ir_emit(g, IR_where, 3, (ir_ref[]){ better, b.at, a.at }, 0, NULL, site) };
 }
 
 /* A box of a reduction over short axes. */
@@ -551,7 +552,7 @@ static ir_ref reduce_parts(pass *p, ir_ref r, const lo_box *b)
 	for (int i = 0; i < count; i++) v[i] = part(p, x, &o, set, i);
 	g->mode = n->mode;
 	for (int i = 0; i < count && reduces(n); i++) v[i] = ir_cast(g, v[i], (tj_dtype)n->dtype, n->site);
-	if (searches(n)) y = search(g, n->op == IR_argmax, v, count, n->site);
+	if (searches(n)) y = ir_cast(g, search(g, n->op == IR_argmax, v, 0, count, n->site).at, TJ_I64, n->site);
 	else y = tree(g, (ir_op)n->op, v, count, !(set >> (rank - 1) & 1), n->site);
 	return ir_keep_device(g, ir_reshape(g, y, n->rank, b->n, n->site), n);
 }

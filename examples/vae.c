@@ -71,15 +71,15 @@ static void alone(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = nats(tj_add(tj_mul(in[1], tj_f(0)), tj_log(tj_div(p, tj_sub(tj_f(1), p)))), in[1]);
 }
 
-/* out: u8 [DOWN * 8 * ZOOM,ACROSS * 8 * ZOOM], rows of pictures */
+/* out: u8 [DOWN * 10 * ZOOM,ACROSS * 10 * ZOOM], rows of pictures with a border each */
 static void sheet(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const net *m = self;
 	(void)in;
 	tj_tensor *x = tj_sigmoid(tjnn_sequential_apply(&m->decoder, tj_normal(TJ_F32, TJ_SHAPE(DOWN * ACROSS, LATENT)), false));
 	x = tj_cast(tj_round(tj_mul(x, tj_f(255))), TJ_U8);
-	x = tj_permute(tj_reshape(x, TJ_SHAPE(DOWN, ACROSS, 8, 8)), TJ_AXES(0, 2, 1, 3));
-	x = tj_reshape(x, TJ_SHAPE(DOWN * 8, ACROSS * 8));
+	x = tj_pad(tj_reshape(x, TJ_SHAPE(DOWN, ACROSS, 8, 8)), TJ_SHAPE(1, 1, 1, 1), TJ_PAD_CONSTANT, tj_i(0));
+	x = tj_reshape(tj_permute(x, TJ_AXES(0, 2, 1, 3)), TJ_SHAPE(DOWN * 10, ACROSS * 10));
 	out[0] = tj_repeat_interleave(tj_repeat_interleave(x, ZOOM, 0), ZOOM, 1);
 }
 

@@ -4,8 +4,8 @@
  *
  *   build/examples/vae [samples.png]      the file gets 96 pictures that the decoder makes of random numbers
  *
- * The loss is the negative ELBO, an upper bound on the nats that a picture costs. For comparison: what it costs when each pixel has a mean of
- * its own and nothing depends on anything. */
+ * The loss is the negative ELBO, an upper bound on the nats that a picture costs. For comparison: its cost when each pixel has a mean of its
+ * own and does not depend on the others. */
 #include <tjdata.h>
 #include <tjfiles.h>
 #include <tjnn.h>

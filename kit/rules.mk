@@ -23,6 +23,9 @@ $(BUILD)/test/kit/%.o: OPT = -O1 -g1
 $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $< $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lcmocka $(KITLIBS) $(LDLIBS)
 test-build: $(KITTESTS) $(BUILD)/tj-kit
+KITEXAMPLES := $(patsubst %.c,$(BUILD)/%,$(shell grep -lE '<tj(nn|data|files|dist)\.h>' examples/*.c))
+$(KITEXAMPLES): KIT = -ltjkit
+$(KITEXAMPLES): $(BUILD)/libtjkit.so
 san-tests: $(KITTESTS)
 $(BUILD)/tj-kit: bench/kit.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltjkit -ltj -lm -Wl,-rpath,'$$ORIGIN'

@@ -136,8 +136,8 @@ typedef struct tjnn_open_opts {
 	tj_dtype dtype;    /* of the parameters: a float; TJ_BOOL, which is 0: f32 */
 	const char *device; /* "cpu", "cuda:0"; NULL: that of the context */
 } tjnn_open_opts;
-/* Makes the cells of all fields. NULL on error, with the fields as they were: two equal names, a size below 0, an initial value that does
- * not fit to its shape, out of memory. Not in a body. */
+/* Makes the cells of all fields; what the structs had before does not matter. One model a struct. NULL on error, with NULL in the fields: two
+ * equal names, a size below 0, an initial value that does not fit to its shape, out of memory. Not in a body. */
 TJ_API tjnn_model *tjnn_open_at(const char *site, tj_ctx *c, tjnn_layers *layers, void *self, const tjnn_open_opts *opts);
 TJ_API void tjnn_close_at(const char *site, tjnn_model *m); /* releases the cells; NULL is fine */
 TJ_API int64_t tjnn_count(const tjnn_model *m);                           /* of slots */
@@ -201,8 +201,8 @@ TJ_API tj_tensor *tjnn_conv_apply_at(const char *site, const tjnn_conv *m, tj_te
 
 /* Norms; one struct, one apply. weight begins with 1, bias with 0. batch: of [N,C,...] over all but C, with running statistics; training
  * says which are used, and moves them. instance: each example by itself, without parameters unless affine. group: of [N,C,...] by groups of
- * channels. layer, rms: over the last axes, of this shape. eps and momentum: what the struct has before the first walk, if it is not 0;
- * else 1e-5 (rms: the dtype's epsilon) and 0.1. */
+ * channels. layer, rms: over the last axes, of this shape. eps and momentum are 1e-5 (rms, 0: the dtype's epsilon)
+ * and 0.1; a layers function may change them behind the call. */
 typedef enum tjnn_norm_kind { TJNN_BATCH_NORM, TJNN_INSTANCE_NORM, TJNN_GROUP_NORM, TJNN_LAYER_NORM, TJNN_RMS_NORM } tjnn_norm_kind;
 typedef struct tjnn_norm {
 	tj_tensor *weight, *bias;

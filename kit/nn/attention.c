@@ -16,6 +16,7 @@ void tjnn_attention_layer_at(const char *site, tjnn_walk *w, const char *name, t
 		nn_walk_failed(w);
 		return;
 	}
+	nn_walk_struct(w, m, sizeof *m);
 	m->width = width, m->heads = heads, m->kv_heads = kv, m->rotary = o.rotary;
 	const int64_t rows = (heads + 2 * kv) * (width / heads);
 	tjnn_enter(w, "%s", name);

@@ -49,7 +49,8 @@ const char *nn_misfit(const tjnn_slot *s, tjnn_init init)
 	if ((uses_fans(init.kind) || init.kind == TJNN_ORTHOGONAL) && s->rank < 2) return "fan_in and fan_out need two axes";
 	if (init.kind == TJNN_EYE && s->rank != 2) return "a matrix is needed";
 	if (init.kind == TJNN_DIRAC && (s->rank < 3 || s->rank > 5)) return "the weight of a convolution is needed, 3 to 5 axes";
-	if (init.parts && (init.part < 0 || init.part >= init.parts || init.axis < 0 || init.axis >= s->rank)) return "there is no such part";
+	if (init.parts && (init.part < 0 || init.part >= init.parts || init.axis < 0 || init.axis >= s->rank))
+		return "there is no such part";
 	if (init.zeroed && (s->rank < 1 || init.zeroed < 0 || init.zeroed > s->dim[0])) return "there is no row to be zero";
 	return NULL;
 }
@@ -139,8 +140,7 @@ static void keep_part(const tjnn_slot *s, tjnn_init init, double *v)
 {
 	int64_t inner = 1, outer = 1;
 	for (int i = 0; i < s->rank; i++) *(i < init.axis ? &outer : &inner) *= s->dim[i];
-	for (int64_t i = 0; i < outer; i++)
-		memmove(v + i * inner, v + (i * init.parts + init.part) * inner, (size_t)inner * sizeof *v);
+	for (int64_t i = 0; i < outer; i++) memmove(v + i * inner, v + (i * init.parts + init.part) * inner, (size_t)inner * sizeof *v);
 }
 
 tj_status nn_write_initial(const char *site, const tjnn_slot *s, tjnn_init init, uint64_t seed)

@@ -14,6 +14,7 @@ tjnn_init nn_within(double fan_in)
 
 void nn_linear(const char *site, tjnn_walk *w, const char *name, tjnn_linear *m, int64_t in, int64_t out, bool bias, tjnn_init of_bias)
 {
+	nn_walk_struct(w, m, sizeof *m);
 	tjnn_enter(w, "%s", name);
 	tjnn_param(w, "weight", &m->weight, TJ_SHAPE(out, in), nn_within((double)in));
 	if (bias) tjnn_param(w, "bias", &m->bias, TJ_SHAPE(out), of_bias);
@@ -33,6 +34,7 @@ void tjnn_embedding_layer_at(const char *site, tjnn_walk *w, const char *name, t
 {
 	tjnn_init init = tjnn_normal(0, 1);
 	if (padding >= 0) init.zeroed = padding + 1;
+	nn_walk_struct(w, m, sizeof *m);
 	m->padding = padding;
 	tjnn_enter(w, "%s", name);
 	tjnn_param(w, "weight", &m->weight, TJ_SHAPE(rows, width), init);
@@ -52,6 +54,7 @@ static void conv_layer(const char *site, tjnn_walk *w, const char *name, tjnn_co
 {
 	int64_t shape[TJ_MAX_RANK + 1], field = 1;
 	NN_OPTIONS(tj_conv_opts, o, opts)
+	nn_walk_struct(w, m, sizeof *m);
 	m->opts = o;
 	m->transposed = transposed;
 	const int64_t groups = m->opts.groups > 0 ? m->opts.groups : 1;

@@ -41,28 +41,21 @@ static tj_status make_cell(const char *site, tjnn_model *m, const tjnn_slot *s, 
 	return nn_write_initial(site, s, s->init, m->seed);
 }
 
-/* The first n fields get back what they had; their cells are released. */
-static void undo_cells(const char *site, tjnn_model *m, int64_t n, tj_tensor **before)
+static void release_cells(const char *site, tjnn_model *m, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
 		const tjnn_slot *s = &m->slots.at[i];
-		if (!s->same_as && *s->var != before[i]) tj_release(*s->var);
-		*s->var = before[i];
+		if (!s->same_as && *s->var) tj_release(*s->var);
+		*s->var = NULL;
 	}
 }
 
 static tj_status make_cells(const char *site, tjnn_model *m, const char *device)
 {
 	tj_status st = TJ_OK;
-	int64_t i = 0;
-	tj_tensor **before = malloc((size_t)(m->slots.n + 1) * sizeof *before);
-	if (!before) return tj_fail(TJ_ERR_NOMEM, "tjnn_open", "", "out of memory"), TJ_ERR_NOMEM;
-	for (; st == TJ_OK && i < m->slots.n; i++) {
-		before[i] = *m->slots.at[i].var;
-		st = make_cell(site, m, &m->slots.at[i], device);
-	}
-	if (st != TJ_OK) undo_cells(site, m, i, before);
-	free(before);
+	for (int64_t i = 0; i < m->slots.n; i++) *m->slots.at[i].var = NULL;
+	for (int64_t i = 0; st == TJ_OK && i < m->slots.n; i++) st = make_cell(site, m, &m->slots.at[i], device);
+	if (st != TJ_OK) release_cells(site, m, m->slots.n);
 	return st;
 }
 
@@ -91,7 +84,7 @@ tjnn_model *tjnn_open_at(const char *site, tj_ctx *c, tjnn_layers *layers, void 
 	}
 	m->ctx = c;
 	m->seed = o.seed;
-	tj_status st = nn_walk(site, layers, self, o.dtype == TJ_BOOL ? TJ_F32 : o.dtype, &m->slots);
+	tj_status st = nn_walk(site, layers, self, o.dtype == TJ_BOOL ? TJ_F32 : o.dtype, true, &m->slots);
 	const size_t n = (size_t)m->slots.n + 1;
 	if (st == TJ_OK && o.dtype && o.dtype < TJ_F16) {
 		st = TJ_ERR_DTYPE;
@@ -120,11 +113,7 @@ void tjnn_close_at(const char *site, tjnn_model *m)
 {
 	if (!m) return;
 	if (m->optim) tjnn_optim_close_at(site, m->optim);
-	for (int64_t i = 0; i < m->slots.n; i++) {
-		const tjnn_slot *s = &m->slots.at[i];
-		if (!s->same_as) tj_release(*s->var);
-		*s->var = NULL;
-	}
+	release_cells(site, m, m->slots.n);
 	free_model(m);
 }
 

@@ -20,7 +20,9 @@ typedef struct nn_slots {
 	int64_t n, room;
 } nn_slots;
 /* The slots of a walk, with names of their own; nn_slots_free() frees them. An error leaves none. */
-tj_status nn_walk(const char *site, tjnn_layers *layers, void *self, tj_dtype dtype, nn_slots *out);
+tj_status nn_walk(const char *site, tjnn_layers *layers, void *self, tj_dtype dtype, bool opens, nn_slots *out);
+/* A layer of the library begins: what its struct had is of no account when a model opens; other walks find its tensors there. */
+void nn_walk_struct(const tjnn_walk *w, void *m, size_t size);
 void nn_walk_failed(tjnn_walk *w); /* after an error of a layer: nothing more is looked at */
 void nn_slots_free(nn_slots *s);
 int64_t nn_slots_find(const nn_slots *s, const char *name); /* -1: there is none */

@@ -4,13 +4,14 @@
 
 #include <float.h>
 
-static void begin(tjnn_norm *m, tjnn_norm_kind kind, tj_dims shape, int64_t groups)
+static void begin(const tjnn_walk *w, tjnn_norm *m, tjnn_norm_kind kind, tj_dims shape, int64_t groups)
 {
 	int n = 0;
+	nn_walk_struct(w, m, sizeof *m);
 	m->kind = kind;
 	m->groups = groups;
-	if (m->eps == 0 && kind != TJNN_RMS_NORM) m->eps = 1e-5;
-	if (m->momentum == 0) m->momentum = 0.1;
+	m->eps = kind == TJNN_RMS_NORM ? 0 : 1e-5;
+	m->momentum = 0.1;
 	for (; n < TJ_MAX_RANK && shape[n] != TJ_END_DIM; n++) m->shape[n] = shape[n];
 	m->shape[n] = TJ_END_DIM;
 }
@@ -23,7 +24,7 @@ static void parameters(const char *site, tjnn_walk *w, tjnn_norm *m, tj_dims sha
 
 void tjnn_batch_norm_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, int64_t channels)
 {
-	begin(m, TJNN_BATCH_NORM, TJ_SHAPE(channels), 0);
+	begin(w, m, TJNN_BATCH_NORM, TJ_SHAPE(channels), 0);
 	tjnn_enter(w, "%s", name);
 	parameters(site, w, m, m->shape, true, true);
 	tjnn_buffer(w, "running_mean", &m->running_mean, tjnn_walk_dtype(w), m->shape, 0);
@@ -34,7 +35,7 @@ void tjnn_batch_norm_layer_at(const char *site, tjnn_walk *w, const char *name, 
 
 void tjnn_instance_norm_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, int64_t channels, bool affine)
 {
-	begin(m, TJNN_INSTANCE_NORM, TJ_SHAPE(channels), 0);
+	begin(w, m, TJNN_INSTANCE_NORM, TJ_SHAPE(channels), 0);
 	tjnn_enter(w, "%s", name);
 	parameters(site, w, m, m->shape, affine, affine);
 	tjnn_leave(w);
@@ -42,7 +43,7 @@ void tjnn_instance_norm_layer_at(const char *site, tjnn_walk *w, const char *nam
 
 void tjnn_group_norm_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, int64_t groups, int64_t channels)
 {
-	begin(m, TJNN_GROUP_NORM, TJ_SHAPE(channels), groups);
+	begin(w, m, TJNN_GROUP_NORM, TJ_SHAPE(channels), groups);
 	tjnn_enter(w, "%s", name);
 	parameters(site, w, m, m->shape, true, true);
 	tjnn_leave(w);
@@ -50,7 +51,7 @@ void tjnn_group_norm_layer_at(const char *site, tjnn_walk *w, const char *name, 
 
 void tjnn_layer_norm_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, tj_dims shape, bool bias)
 {
-	begin(m, TJNN_LAYER_NORM, shape, 0);
+	begin(w, m, TJNN_LAYER_NORM, shape, 0);
 	tjnn_enter(w, "%s", name);
 	parameters(site, w, m, shape, true, bias);
 	tjnn_leave(w);
@@ -58,7 +59,7 @@ void tjnn_layer_norm_layer_at(const char *site, tjnn_walk *w, const char *name, 
 
 void tjnn_rms_norm_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, tj_dims shape)
 {
-	begin(m, TJNN_RMS_NORM, shape, 0);
+	begin(w, m, TJNN_RMS_NORM, shape, 0);
 	tjnn_enter(w, "%s", name);
 	parameters(site, w, m, shape, true, false);
 	tjnn_leave(w);

@@ -25,6 +25,7 @@ void tjnn_columns_layer_at(const char *site, tjnn_walk *w, const char *name, tjn
 	if (misfit(site, w, name, comm, out)) return;
 	const int64_t own = out / tj_comm_size(comm);
 	const tjnn_init init = part_of(nn_within((double)in), comm, 0);
+	nn_walk_struct(w, m, sizeof *m);
 	m->comm = comm;
 	m->rows = false;
 	tjnn_enter(w, "%s", name);
@@ -37,6 +38,7 @@ void tjnn_rows_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_p
                         bool bias)
 {
 	if (misfit(site, w, name, comm, in)) return;
+	nn_walk_struct(w, m, sizeof *m);
 	m->comm = comm;
 	m->rows = true;
 	tjnn_enter(w, "%s", name);

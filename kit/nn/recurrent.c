@@ -19,6 +19,7 @@ void tjnn_recurrent_layer_at(const char *site, tjnn_walk *w, const char *name, t
 		nn_walk_failed(w);
 		return;
 	}
+	nn_walk_struct(w, m, sizeof *m);
 	m->kind = kind, m->in = in, m->hidden = hidden, m->opts = o;
 	tjnn_enter(w, "%s", name);
 	for (int64_t i = 0; i < o.layers * sides; i++) {

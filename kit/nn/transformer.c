@@ -33,8 +33,8 @@ static void attention(const char *site, tjnn_walk *w, const char *name, tjnn_att
 
 static void norm(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m, const tjnn_block_opts *o)
 {
-	m->eps = o->eps;
 	tjnn_layer_norm_layer(w, name, m, TJ_SHAPE(o->width), !o->no_bias);
+	if (o->eps != 0) m->eps = o->eps;
 }
 
 void tjnn_encoder_block_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_encoder_block *m, const tjnn_block_opts *opts)

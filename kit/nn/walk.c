@@ -12,6 +12,7 @@ struct tjnn_walk {
 	size_t end[NN_DEPTH]; /* of the prefix around each of them */
 	int depth;
 	bool failed; /* an error was reported; what follows is not looked at */
+	bool opens;  /* a model opens: structs are made */
 };
 
 int64_t nn_slots_find(const nn_slots *s, const char *name)
@@ -30,6 +31,10 @@ void nn_slots_free(nn_slots *s)
 
 tj_dtype tjnn_walk_dtype(const tjnn_walk *w) { return w->dtype; }
 void nn_walk_failed(tjnn_walk *w) { w->failed = true; }
+void nn_walk_struct(const tjnn_walk *w, void *m, size_t size)
+{
+	if (w->opens) memset(m, 0, size);
+}
 
 static void nomem(const char *site, tjnn_walk *w)
 {
@@ -184,10 +189,10 @@ void tjnn_child_at(const char *site, tjnn_walk *w, const char *name, tjnn_layers
 	tjnn_leave_at(site, w);
 }
 
-tj_status nn_walk(const char *site, tjnn_layers *layers, void *self, tj_dtype dtype, nn_slots *out)
+tj_status nn_walk(const char *site, tjnn_layers *layers, void *self, tj_dtype dtype, bool opens, nn_slots *out)
 {
 	*out = (nn_slots){ 0 };
-	tjnn_walk w = { .slots = out, .dtype = dtype };
+	tjnn_walk w = { .slots = out, .dtype = dtype, .opens = opens };
 	layers(&w, self);
 	if (!w.failed && w.depth) {
 		w.failed = true;
@@ -200,7 +205,7 @@ tj_status nn_walk(const char *site, tjnn_layers *layers, void *self, tj_dtype dt
 tj_status tjnn_visit_at(const char *site, tjnn_layers *layers, void *self, void (*see)(void *env, const tjnn_slot *slot), void *env)
 {
 	nn_slots s;
-	const tj_status st = nn_walk(site, layers, self, TJ_F32, &s);
+	const tj_status st = nn_walk(site, layers, self, TJ_F32, false, &s);
 	for (int64_t i = 0; i < s.n; i++) see(env, &s.at[i]);
 	nn_slots_free(&s);
 	return st;

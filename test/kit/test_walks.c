@@ -122,6 +122,26 @@ static void layers(tjnn_walk *w, void *self)
 	}
 }
 
+typedef struct every {
+	tjnn_linear linear;
+	tjnn_norm norm, group;
+	tjnn_conv conv;
+	tjnn_attention attention;
+	tjnn_recurrent cells;
+	tjnn_embedding table;
+} every;
+static void all_layers(tjnn_walk *w, void *self)
+{
+	every *m = self;
+	tjnn_linear_layer(w, "linear", &m->linear, 4, 4, false);
+	tjnn_batch_norm_layer(w, "norm", &m->norm, 4);
+	tjnn_group_norm_layer(w, "group", &m->group, 2, 4);
+	tjnn_conv_layer(w, "conv", &m->conv, 2, 3, TJ_SHAPE(3), false, NULL);
+	tjnn_attention_layer(w, "attention", &m->attention, 4, 2, TJ_OPTS(tjnn_attention_layer_opts, .no_bias = true));
+	tjnn_recurrent_layer(w, "cells", &m->cells, TJNN_GRU, 4, 3, TJ_OPTS(tjnn_recurrent_opts, .no_bias = true));
+	tjnn_embedding_layer(w, "table", &m->table, 3, 2, -1);
+}
+
 static void note(void *env, const tjnn_slot *s) { strcat(strcat(env, s->name), s->same_as ? "= " : " "); }
 
 static void test_names(void **state)
@@ -154,6 +174,30 @@ static void test_names(void **state)
 	kit_ok(c);
 	tjnn_close(model);
 	assert_null(m.scale);
+	tj_close(c);
+}
+
+/* Structs need not be zero; a visit leaves an open model as it is. */
+static void test_structs(void **state)
+{
+	(void)state;
+	every *m;
+	char names[1000] = "";
+	tj_ctx *c = kit_open();
+	m = malloc(sizeof *m);
+	memset(m, 0x5A, sizeof *m);
+	tjnn_model *model = tjnn_open(c, all_layers, m, NULL);
+	kit_ok(c);
+	assert_true(!m->linear.bias && !m->conv.bias && !m->attention.in_proj_bias && !m->cells.cell[0].b_ih && !m->group.running_mean);
+	assert_true(m->norm.eps == 1e-5 && m->group.momentum == 0.1);
+	tj_tensor *w = m->linear.weight, *x = tj_ones(TJ_F32, TJ_SHAPE(1, 4, 4));
+	assert_int_equal(tjnn_visit(all_layers, m, note, names), TJ_OK);
+	assert_true(m->linear.weight == w && m->cells.cell[0].w_hh);
+	tj_tensor *y = tjnn_norm_apply(&m->norm, tjnn_linear_apply(&m->linear, tjnn_attention_apply(&m->attention, x, x, x, NULL)), true);
+	tjnn_recurrent_apply(&m->cells, y, NULL, false);
+	kit_ok(c);
+	tjnn_close(model);
+	free(m);
 	tj_close(c);
 }
 
@@ -290,8 +334,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_distributions), cmocka_unit_test(test_matrices), cmocka_unit_test(test_names),
-		cmocka_unit_test(test_seeds),         cmocka_unit_test(test_errors),   cmocka_unit_test(test_cache),
-		cmocka_unit_test(test_rotary),
+		cmocka_unit_test(test_structs),       cmocka_unit_test(test_seeds),    cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_cache),         cmocka_unit_test(test_rotary),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,22 +27,45 @@ bool kit_patch(kit_out *o, uint64_t at, const void *data, size_t bytes, kit_why 
 
 typedef struct place { char *folder, *beside, *real; } place; /* real: what the link, if it is one, leads to */
 
-/* Each try has another name. */
-static int create_beside(place *p, kit_why *w)
+/* The next name to try; each is another one. */
+static bool name_beside(place *p, kit_why *w)
 {
-	for (int tries = 0; tries < 100; tries++) {
-		uint64_t r = 0;
-		if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r) break;
+	uint64_t r = 0;
+	if (getrandom(&r, sizeof r, 0) != (ssize_t)sizeof r) return kit_no_io(w);
+	free(p->beside);
+	p->beside = NULL;
+	if (asprintf(&p->beside, "%s/.tj-%016llx", p->folder, (unsigned long long)r) >= 0) return true;
+	p->beside = NULL;
+	return kit_no_memory(w);
+}
+
+/* A file without a name, where the file system has them: nothing of it stays when the process is killed. Else p->beside has its name. */
+static int create(place *p, kit_why *w)
+{
+	int fd = access("/proc/self/fd", X_OK) ? -1 : open(p->folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+	while (fd < 0) {
+		if (!name_beside(p, w)) return -1;
+		fd = open(p->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+		if (fd < 0 && errno != EEXIST) return kit_no_io(w), -1;
+	}
+	return fd;
+}
+
+/* Gives a file without a name one. */
+static bool link_beside(int fd, place *p, kit_why *w)
+{
+	char open_file[40];
+	snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", fd);
+	while (!p->beside) {
+		if (!name_beside(p, w)) return false;
+		if (!linkat(AT_FDCWD, open_file, AT_FDCWD, p->beside, AT_SYMLINK_FOLLOW)) return true;
+		const bool again = errno == EEXIST;
+		if (!again) kit_no_io(w);
 		free(p->beside);
 		p->beside = NULL;
-		if (asprintf(&p->beside, "%s/.tj-%016llx", p->folder, (unsigned long long)r) < 0) {
-			p->beside = NULL;
-			return kit_no_memory(w), -1;
-		}
-		const int fd = open(p->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-		if (fd >= 0 || errno != EEXIST) return fd < 0 ? kit_no_io(w), fd : fd;
+		if (!again) return false;
 	}
-	return kit_no_io(w), -1;
+	return true;
 }
 
 static bool flush_folder(const char *folder, kit_why *w)
@@ -54,7 +77,7 @@ static bool flush_folder(const char *folder, kit_why *w)
 	return ok;
 }
 
-static bool fill(int fd, const struct stat *old, bool (*write)(void *env, kit_out *o, kit_why *w), void *env, kit_why *w)
+static bool fill(int fd, place *p, const struct stat *old, bool (*write)(void *env, kit_out *o, kit_why *w), void *env, kit_why *w)
 {
 	kit_out o = { .f = fdopen(fd, "wb") };
 	if (!o.f) return close(fd), kit_no_io(w);
@@ -62,16 +85,17 @@ static bool fill(int fd, const struct stat *old, bool (*write)(void *env, kit_ou
 	if (ok && fflush(o.f)) ok = kit_no_io(w);
 	if (ok && old && fchmod(fd, old->st_mode & 07777)) ok = kit_no_io(w);
 	if (ok && fsync(fd)) ok = kit_no_io(w);
+	ok = ok && link_beside(fd, p, w);
 	if (fclose(o.f) && ok) ok = kit_no_io(w);
 	return ok;
 }
 
 static bool rename_over(place *p, const struct stat *old, bool (*write)(void *env, kit_out *o, kit_why *w), void *env, kit_why *w)
 {
-	const int fd = create_beside(p, w);
+	const int fd = create(p, w);
 	if (fd < 0) return false;
-	if (fill(fd, old, write, env, w) && (!rename(p->beside, p->real) || kit_no_io(w))) return flush_folder(p->folder, w);
-	unlink(p->beside);
+	if (fill(fd, p, old, write, env, w) && (!rename(p->beside, p->real) || kit_no_io(w))) return flush_folder(p->folder, w);
+	if (p->beside) unlink(p->beside);
 	return false;
 }
 

@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 enum { MOST = 1 << 12 };
 typedef struct file { unsigned char v[MOST]; size_t n; } file;
@@ -374,6 +375,38 @@ static void full_disk(void **s)
 	drop_place(&p);
 }
 
+/* Where files without a name cannot get one, it is written under another name. Returns what is wrong. */
+static int in_a_bare_root(tj_ctx *c, const char *folder)
+{
+	const struct rlimit small = { 100, 100 };
+	if (chroot(folder) || chdir("/")) return 1;
+	if (tj_npy_save(F32(c, 8), "/x.npy") != TJ_OK) return 2;
+	setrlimit(RLIMIT_FSIZE, &small);
+	if (tj_npy_save(F32(c, 9), "/x.npy") != TJ_ERR_IO || tj_check(c) != TJ_ERR_IO) return 3;
+	return tj_item(tj_npy_load(c, "/x.npy")) == 8 ? 0 : 4;
+}
+
+static void without_proc(void **s)
+{
+	const place p = make_place();
+	int status = 0;
+	(void)s;
+	if (geteuid()) {
+		drop_place(&p);
+		SKIP("chroot() is for root");
+	}
+	tj_ctx *c = tj_open(NULL);
+	signal(SIGXFSZ, SIG_IGN);
+	const pid_t child = fork();
+	if (!child) _exit(in_a_bare_root(c, p.folder));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_f32(tj_npy_load(c, p.path), 8);
+	kit_ok(c);
+	tj_close(c);
+	drop_place(&p); /* no file was left */
+}
+
 static void read_only_folder(void **s)
 {
 	const place p = make_place();
@@ -406,7 +439,8 @@ int main(void)
 		cmocka_unit_test(versions),   cmocka_unit_test(spellings),     cmocka_unit_test(shapes),
 		cmocka_unit_test(refused),    cmocka_unit_test(broken_prefix), cmocka_unit_test(random_changes),
 		cmocka_unit_test(as_numpy_writes), cmocka_unit_test(tensors),  cmocka_unit_test(errors),
-		cmocka_unit_test(replaced),   cmocka_unit_test(full_disk),     cmocka_unit_test(read_only_folder),
+		cmocka_unit_test(replaced),   cmocka_unit_test(full_disk),     cmocka_unit_test(without_proc),
+		cmocka_unit_test(read_only_folder),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,8 +136,8 @@ typedef struct tjnn_open_opts {
 	tj_dtype dtype;    /* of the parameters: a float; TJ_BOOL, which is 0: f32 */
 	const char *device; /* "cpu", "cuda:0"; NULL: that of the context */
 } tjnn_open_opts;
-/* Makes the cells of all fields; what the structs had before does not matter. One model a struct. NULL on error, with NULL in the fields: two
- * equal names, a size below 0, an initial value that does not fit to its shape, out of memory. Not in a body. */
+/* Makes the cells of all fields; what the structs had before does not matter. One model a struct. NULL on error, with NULL in the fields:
+ * two equal names, a size below 0, an initial value that does not fit to its shape, out of memory. Not in a body. */
 TJ_API tjnn_model *tjnn_open_at(const char *site, tj_ctx *c, tjnn_layers *layers, void *self, const tjnn_open_opts *opts);
 TJ_API void tjnn_close_at(const char *site, tjnn_model *m); /* releases the cells; NULL is fine */
 TJ_API int64_t tjnn_count(const tjnn_model *m);                           /* of slots */

@@ -7,7 +7,11 @@
 #include <tjnn.h>
 #include <unistd.h>
 
-typedef struct net { tjnn_linear a, b; tj_tensor *shared; bool more, wide; } net;
+typedef struct net {
+	tjnn_linear a, b;
+	tj_tensor *shared;
+	bool more, wide;
+} net;
 static void layers(tjnn_walk *w, void *self)
 {
 	net *m = self;
@@ -83,7 +87,10 @@ static void test_load(void **state)
 }
 
 /* ---- the optimiser, with the scale of f16 gradients ---- */
-typedef struct train { net net; tjnn_optim *optim; } train;
+typedef struct train {
+	net net;
+	tjnn_optim *optim;
+} train;
 static void step(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	train *t = self;
@@ -275,6 +282,7 @@ static void test_progress(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_load), cmocka_unit_test(test_scaler), cmocka_unit_test(test_run), cmocka_unit_test(test_progress) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_load), cmocka_unit_test(test_scaler), cmocka_unit_test(test_run),
+		                            cmocka_unit_test(test_progress) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,8 @@ $(BUILD)/test/unit/test_doc.o: $(BUILD)/test/doc.inc
 $(BUILD)/test/unit/test_doc.o: CFLAGS += -I$(BUILD)/test
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) $(KIT) -ltj -lm -pthread -Wl,-rpath,'$$ORIGIN/..'
+	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) $(if $(filter $@,$(KITEXAMPLES)),-ltjkit) -ltj -lm -pthread \
+		-Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/examples/%: examples/%.cpp include/tj.hpp $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CXX) -std=c++17 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -pthread -Wl,-rpath,'$$ORIGIN/..'

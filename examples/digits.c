@@ -74,13 +74,13 @@ int main(int argc, char **argv)
 	tjnn_run *run = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = STEPS, .model = model, .optim = t.optim, .loader = loader,
 	                                         .schedule = &rate, .seed = SEED, .folder = argc > 1 ? argv[1] : NULL));
 	const clock_t begin = clock();
-	double right = 0;
 	for (tj_tensor *batch[2]; tjnn_run_next(run, batch);) {
 		tjnn_run_log(run, "loss", tj_item(tj_call1(learn, TJ_LIST(batch[0], batch[1]))));
-		if (tjnn_run_every(run, STEPS / EPOCHS)) tjnn_run_score(run, "right", right = tj_item(tj_call1(test, held_out)));
+		if (tjnn_run_every(run, STEPS / EPOCHS)) tjnn_run_score(run, "right", tj_item(tj_call1(test, held_out)));
 	}
 	if (tjnn_run_close(run) != TJ_OK) return tj_perror(c, stderr), 1;
 
+	const double right = tj_item(tj_call1(test, held_out));
 	fprintf(stderr, "time: %.1f s\n", (double)(clock() - begin) / CLOCKS_PER_SEC);
 	printf("%lld parameters, %d steps, seed %d: %.1f %% of the held-out digits are right\n", (long long)tjnn_numel(model, true), STEPS, SEED,
 	       100 * right);

@@ -592,6 +592,7 @@ typedef struct tjnn_run_opts {
 	bool quiet;                    /* no progress */
 } tjnn_run_opts;
 typedef struct tjnn_run tjnn_run;
+/* NULL on error. Then tjnn_run_next() gives false, and tjnn_run_close() the error. */
 TJ_API tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opts);
 /* Begins a step. false: all steps are made, the score has not become better for .patience, Ctrl-C was pressed (a second time ends the
  * process), tjnn_run_stop(), or there is an error. batch has room for the fields of an item; NULL: the loader is not asked. */

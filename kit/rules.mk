@@ -24,7 +24,6 @@ $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a 
 	$(LINKTEST) $< $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lcmocka $(KITLIBS) $(LDLIBS)
 test-build: $(KITTESTS) $(BUILD)/tj-kit
 KITEXAMPLES := $(patsubst %.c,$(BUILD)/%,$(shell grep -lE '<tj(nn|data|files|dist)\.h>' examples/*.c))
-$(KITEXAMPLES): KIT = -ltjkit
 $(KITEXAMPLES): $(BUILD)/libtjkit.so
 san-tests: $(KITTESTS)
 $(BUILD)/tj-kit: bench/kit.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so

@@ -243,7 +243,7 @@ static void stop_together(const char *site, tjnn_run *r)
 
 bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
 {
-	if (failed(r)) return false;
+	if (!r || failed(r)) return false;
 	if (!end_step(site, r)) return !failed(r);
 	if (interrupts) r->stopped = true, r->why = "interrupted";
 	if (r->comm && tj_comm_size(r->comm) > 1) stop_together(site, r);
@@ -260,8 +260,8 @@ bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
 
 int64_t tjnn_run_step(const tjnn_run *r) { return r->step; }
 bool tjnn_run_every(const tjnn_run *r, int64_t n) { return n > 0 && ((r->step + 1) % n == 0 || r->step + 1 == r->o.steps); }
-double tjnn_run_best(const tjnn_run *r) { return r->best; }
-bool tjnn_run_interrupted(const tjnn_run *r) { return interrupts && r->stopped; }
+double tjnn_run_best(const tjnn_run *r) { return r ? r->best : NAN; }
+bool tjnn_run_interrupted(const tjnn_run *r) { return r && interrupts && r->stopped; }
 
 void tjnn_run_stop(tjnn_run *r)
 {
@@ -306,7 +306,7 @@ bool tjnn_run_score_at(const char *site, tjnn_run *r, const char *name, double v
 
 tj_status tjnn_run_close_at(const char *site, tjnn_run *r)
 {
-	if (!r) return tj_check(NULL);
+	if (!r) return tj_check(tj_ctx_current());
 	if (!failed(r) && end_step(site, r)) save(site, r);
 	failed(r);
 	const tj_status st = r->error;

@@ -243,6 +243,10 @@ static void test_run(void **state)
 	o.folder = "/proc/nowhere/x";
 	assert_null(tjnn_run_open(c, &o));
 	kit_error(c, TJ_ERR_IO, "/proc/nowhere/x");
+	r = tjnn_run_open(c, &o); /* a program that does not look at r sees the error at the end */
+	assert_false(tjnn_run_next(r, NULL) || tjnn_run_interrupted(r));
+	assert_true(isnan(tjnn_run_best(r)));
+	assert_int_equal(tjnn_run_close(r), TJ_ERR_IO);
 	tjnn_close(m);
 	tj_close(c);
 }

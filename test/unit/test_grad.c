@@ -812,7 +812,8 @@ static void differences(void **state)
 				           1000 * c + 10 * (uint64_t)w + seed, name);
 		}
 	for (int op = 0; op < IR_OPS; op++)
-		if (has_rule(op) && !seen[op]) fail_msg("no case for %s", ir_ops[op].name);
+		if (has_rule(op) && !seen[op] && op != IR_host_call) /* test_host.c */
+			fail_msg("no case for %s", ir_ops[op].name);
 	for (int o = 1; o <= ORDERS; o++) print_message("order %d: largest relative error %.1e (%s)\n", o, worst[o], worst_case[o]);
 }
 

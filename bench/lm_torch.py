@@ -15,7 +15,7 @@ class GPT(nn.Module):
         self.token = nn.Embedding(characters, WIDTH)
         self.place = nn.Parameter(torch.empty(CONTEXT, WIDTH))
         self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, dropout=0, activation="gelu", batch_first=True,
-                                                               norm_first=True, bias=False) for _ in range(BLOCKS))
+                                                               norm_first=True) for _ in range(BLOCKS))
         self.norm = nn.LayerNorm(WIDTH)
         self.head = nn.Linear(WIDTH, characters, bias=False)
         for p in self.parameters():

@@ -33,8 +33,7 @@ static void layers(tjnn_walk *w, void *self)
 		char name[16];
 		snprintf(name, sizeof name, "blocks.%d", i);
 		tjnn_encoder_block_layer(w, name, &m->block[i],
-		                         TJ_OPTS(tjnn_block_opts, .width = WIDTH, .heads = HEADS, .gelu = true, .norm_first = true,
-		                                 .no_bias = true));
+		                         TJ_OPTS(tjnn_block_opts, .width = WIDTH, .heads = HEADS, .gelu = true, .norm_first = true));
 	}
 	tjnn_layer_norm_layer(w, "norm", &m->norm, TJ_SHAPE(WIDTH), true);
 	tjnn_linear_layer(w, "head", &m->head, WIDTH, m->characters, false);

@@ -61,9 +61,7 @@ static void gpt_layers(tjnn_walk *w, void *self)
 	tjnn_embedding_layer(w, "token", &m->token, VOCAB, WIDTH, -1);
 	tjnn_embedding_layer(w, "place", &m->place, PLACES, WIDTH, -1);
 	for (int i = 0; i < BLOCKS; i++) {
-		char name[16];
-		snprintf(name, sizeof name, "block%d", i);
-		tjnn_encoder_block_layer(w, name, &m->block[i],
+		tjnn_encoder_block_layer(w, tjnn_name(w, "block%d", i), &m->block[i],
 		                         TJ_OPTS(tjnn_block_opts, .width = WIDTH, .heads = 4, .gelu = true, .norm_first = true));
 	}
 	tjnn_layer_norm_layer(w, "norm", &m->norm, TJ_SHAPE(WIDTH), true);

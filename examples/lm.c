@@ -30,9 +30,7 @@ static void layers(tjnn_walk *w, void *self)
 	tjnn_embedding_layer(w, "token", &m->token, m->characters, WIDTH, -1);
 	tjnn_param(w, "place", &m->place, TJ_SHAPE(CONTEXT, WIDTH), tjnn_normal(0, 0.02));
 	for (int i = 0; i < BLOCKS; i++) {
-		char name[16];
-		snprintf(name, sizeof name, "blocks.%d", i);
-		tjnn_encoder_block_layer(w, name, &m->block[i],
+		tjnn_encoder_block_layer(w, tjnn_name(w, "blocks.%d", i), &m->block[i],
 		                         TJ_OPTS(tjnn_block_opts, .width = WIDTH, .heads = HEADS, .gelu = true, .norm_first = true));
 	}
 	tjnn_layer_norm_layer(w, "norm", &m->norm, TJ_SHAPE(WIDTH), true);

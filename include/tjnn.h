@@ -118,6 +118,8 @@ TJ_API void tjnn_shared_at(const char *site, tjnn_walk *w, const char *name, tj_
 TJ_API void tjnn_enter_at(const char *site, tjnn_walk *w, const char *fmt, ...) TJ_PRINTF(3, 4);
 TJ_API void tjnn_leave_at(const char *site, tjnn_walk *w);
 TJ_API void tjnn_child_at(const char *site, tjnn_walk *w, const char *name, tjnn_layers *layers, void *self); /* enter, layers, leave */
+/* A name made of a number, for layers in a list: tjnn_linear_layer(w, tjnn_name(w, "blocks.%d", i), ...). Valid until the next one. */
+TJ_API const char *tjnn_name(tjnn_walk *w, const char *fmt, ...) TJ_PRINTF(2, 3);
 #define tjnn_param(w, name, var, shape, init) tjnn_param_at(TJ_SITE, w, name, var, shape, init)
 #define tjnn_buffer(w, name, var, dtype, shape, value) tjnn_buffer_at(TJ_SITE, w, name, var, dtype, shape, value)
 #define tjnn_shared(w, name, var, of) tjnn_shared_at(TJ_SITE, w, name, var, of)

@@ -27,8 +27,7 @@ void tjnn_recurrent_layer_at(const char *site, tjnn_walk *w, const char *name, t
 		tj_tensor **const var[] = { &cell->w_ih, &cell->w_hh, &cell->b_ih, &cell->b_hh };
 		const int64_t columns = i < sides ? in : sides * hidden;
 		for (int k = 0; k < (o.no_bias ? 2 : 4); k++) {
-			char full[64];
-			snprintf(full, sizeof full, "%s_l%d%s", what[k], (int)(i / sides), i % sides ? "_reverse" : "");
+			const char *full = tjnn_name(w, "%s_l%d%s", what[k], (int)(i / sides), i % sides ? "_reverse" : "");
 			tjnn_param(w, full, var[k], k > 1 ? TJ_SHAPE(rows) : TJ_SHAPE(rows, k ? hidden : columns),
 			           nn_within((double)hidden));
 		}

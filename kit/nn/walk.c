@@ -13,6 +13,7 @@ struct tjnn_walk {
 	int depth;
 	bool failed; /* an error was reported; what follows is not looked at */
 	bool opens;  /* a model opens: structs are made */
+	char name[NN_NAME];   /* of tjnn_name() */
 };
 
 int64_t nn_slots_find(const nn_slots *s, const char *name)
@@ -162,6 +163,15 @@ void tjnn_enter_at(const char *site, tjnn_walk *w, const char *fmt, ...)
 	}
 	w->end[w->depth++] = strlen(w->prefix);
 	strcat(strcat(w->prefix, name), ".");
+}
+
+const char *tjnn_name(tjnn_walk *w, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(w->name, sizeof w->name, fmt, ap);
+	va_end(ap);
+	return w->name;
 }
 
 void tjnn_leave_at(const char *site, tjnn_walk *w)

@@ -263,9 +263,7 @@ static void decoder_layers(tjnn_walk *w, void *self)
 {
 	decoder *m = self;
 	for (int i = 0; i < 2; i++) {
-		char name[16];
-		snprintf(name, sizeof name, "%d", i);
-		tjnn_encoder_block_layer(w, name, &m->block[i],
+		tjnn_encoder_block_layer(w, tjnn_name(w, "%d", i), &m->block[i],
 		                         TJ_OPTS(tjnn_block_opts, .width = 16, .heads = 4, .kv_heads = 2, .rotary = 10000,
 		                                 .norm_first = true, .gelu = true));
 	}

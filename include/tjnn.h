@@ -570,8 +570,8 @@ TJ_API tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, co
  *   if (tjnn_run_close(r) != TJ_OK) tj_perror(c, stderr);
  *
  * A run that was killed at any moment and is started again has the bits of one that never was, if the steps depend on nothing but the
- * model, the optimiser, the batches, .values and tjit's random numbers: before each step these begin anew, from .seed and the number of the
- * step. Each step has a scope of its own, which the next tjnn_run_next() pops. */
+ * model, the optimiser, the batches, .values and tjit's random numbers: before each step these begin anew, from .seed, the number of the
+ * step and the rank. Each step has a scope of its own, which the next tjnn_run_next() pops. */
 typedef struct tjnn_run_opts {
 	size_t size;
 	int64_t steps;                 /* in all, those before a restart included */

@@ -191,9 +191,11 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 }
 
 /* ---- steps ---- */
+/* n ranks take the numbers that one process takes in n steps, as the batches. */
 static uint64_t seed_of(const tjnn_run *r)
 {
-	uint64_t z = r->o.seed + UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)(r->step + 1);
+	const int64_t ranks = r->comm ? tj_comm_size(r->comm) : 1, rank = r->comm ? tj_comm_rank(r->comm) : 0;
+	uint64_t z = r->o.seed + UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)(r->step * ranks + rank + 1);
 	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
 	return z ^ (z >> 27);
 }

@@ -34,8 +34,8 @@ typedef struct tj_comm_opts {
 } tj_comm_opts;
 
 /* name: "mpi" (Open MPI), "mpi-abi" (any MPI with the standard ABI of MPI 5, as MPICH 5), or "self" for one process that is rank 0 of 1.
- * Opens the plug-in and MPI, which can be opened once in a process. NULL on error. Close it before the last tj_close(), and free what was
- * compiled with it. */
+ * Opens the plug-in and MPI, which can be opened once in a process. NULL on error. Close it before the last tj_close(), and call
+ * tj_fn_free() for what was compiled with it before that. */
 TJ_API tj_comm *tj_comm_open_at(const char *site, tj_ctx *c, const char *name, const tj_comm_opts *opts);
 /* Waits until all ranks close. NULL is fine. An error if the ranks differ. */
 TJ_API tj_status tj_comm_close_at(const char *site, tj_comm *w);

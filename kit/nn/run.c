@@ -245,6 +245,7 @@ static void stop_together(const char *site, tjnn_run *r)
 
 bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
 {
+	if (!r) return tj_fail(TJ_ERR_ARG, "tjnn_run_next", "did tjnn_run_open() fail?", "no run"), false;
 	if (failed(r)) return false;
 	if (!end_step(site, r)) return !failed(r);
 	if (interrupts) r->stopped = true, r->why = "interrupted";
@@ -260,13 +261,14 @@ bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
 	return false;
 }
 
-int64_t tjnn_run_step(const tjnn_run *r) { return r->step; }
-bool tjnn_run_every(const tjnn_run *r, int64_t n) { return n > 0 && ((r->step + 1) % n == 0 || r->step + 1 == r->o.steps); }
-double tjnn_run_best(const tjnn_run *r) { return r->best; }
-bool tjnn_run_interrupted(const tjnn_run *r) { return interrupts && r->stopped; }
+int64_t tjnn_run_step(const tjnn_run *r) { return r ? r->step : 0; }
+bool tjnn_run_every(const tjnn_run *r, int64_t n) { return r && n > 0 && ((r->step + 1) % n == 0 || r->step + 1 == r->o.steps); }
+double tjnn_run_best(const tjnn_run *r) { return r ? r->best : NAN; }
+bool tjnn_run_interrupted(const tjnn_run *r) { return r && interrupts && r->stopped; }
 
 void tjnn_run_stop(tjnn_run *r)
 {
+	if (!r) return;
 	r->stopped = true;
 	r->why = "asked to";
 }
@@ -275,6 +277,7 @@ void tjnn_run_stop(tjnn_run *r)
 void tjnn_run_log_at(const char *site, tjnn_run *r, const char *name, double value)
 {
 	(void)site;
+	if (!r || !name) return;
 	nn_metrics_value(&r->metrics, r->step, name, value);
 	nn_progress_metric(&r->progress, name, value);
 }
@@ -292,6 +295,7 @@ static tj_status save_best(const char *site, tjnn_run *r)
 
 bool tjnn_run_score_at(const char *site, tjnn_run *r, const char *name, double value)
 {
+	if (!r) return false;
 	tjnn_run_log(r, name, value);
 	const bool better = !isnan(value) && (!r->scores || isnan(r->best) || (r->o.smaller_is_better ? value < r->best : value > r->best));
 	r->scores++;

@@ -275,6 +275,7 @@ static void test_progress(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_load), cmocka_unit_test(test_scaler), cmocka_unit_test(test_run), cmocka_unit_test(test_progress) };
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_load), cmocka_unit_test(test_scaler), cmocka_unit_test(test_run),
+		                            cmocka_unit_test(test_progress) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

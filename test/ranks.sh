@@ -32,7 +32,7 @@ for n in 1 2 4; do
 done
 
 # The standard ABI of MPI 5: MPI_ABI is a folder with bin/mpiexec and lib/libmpi_abi.so, as of MPICH 5.
-if [ -x "${MPI_ABI:-}/bin/mpiexec" ]; then
+if [ -n "${MPI_ABI:-}" ] && [ -x "$MPI_ABI/bin/mpiexec" ]; then
 	RANKS_TRANSPORT=mpi-abi LD_LIBRARY_PATH="$MPI_ABI/lib" timeout 60 "$MPI_ABI/bin/mpiexec" -n 3 "$B/test/kit/ranks" check \
 		>"$tmp/out" 2>"$tmp/err"
 	verdict $? "mpi-abi: $(grep -v '^ok' "$tmp/out" | head -5)$(tail -3 "$tmp/err")"

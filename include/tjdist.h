@@ -34,13 +34,13 @@ typedef struct tj_comm_opts {
 } tj_comm_opts;
 
 /* name: "mpi" (Open MPI), "mpi-abi" (any MPI with the standard ABI of MPI 5, as MPICH 5), or "self" for one process that is rank 0 of 1.
- * Opens the plug-in and MPI, which can be opened once in a process. NULL on error. Close it before the last tj_close(), and free what was
- * compiled with it. */
+ * Opens the plug-in and MPI, which can be opened once in a process. NULL on error. Close it before the last tj_close(); what was
+ * compiled with it fails afterwards. */
 TJ_API tj_comm *tj_comm_open_at(const char *site, tj_ctx *c, const char *name, const tj_comm_opts *opts);
 /* Waits until all ranks close. NULL is fine. An error if the ranks differ. */
 TJ_API tj_status tj_comm_close_at(const char *site, tj_comm *w);
-TJ_API int tj_comm_rank(const tj_comm *w);  /* 0 .. size - 1 */
-TJ_API int tj_comm_size(const tj_comm *w);
+TJ_API int tj_comm_rank(const tj_comm *w);  /* 0 .. size - 1; of NULL 0 */
+TJ_API int tj_comm_size(const tj_comm *w);  /* of NULL 1 */
 TJ_API uint64_t tj_comm_bytes(const tj_comm *w); /* sent by this rank so far, without headers */
 
 /* x of all ranks, element by element; of x's shape. how: tj_reduction of <tj.h>; a mean of floats only. bool: as u8. */

@@ -36,7 +36,8 @@
  *
  * Ownership.  The struct is the caller's; it must live as long as the tjnn_model, which owns the cells in its fields. tjnn_optim_close(),
  *   then tjnn_close(), then tj_close().
- * Errors.  As in tj.h: the current context keeps the first one; the function returns poison, NULL or a status.
+ * Errors.  As in tj.h: the current context keeps the first one; the function returns poison, NULL or a status. So it is enough to look
+ *   once, at the end: a model, an optimiser, a run or a layer may be NULL everywhere, which is another error, or no answer.
  * Threads.  A model and its optimiser belong to one thread at a time. apply functions of a model may run in several threads, each with a
  *   context of its own, while none trains.
  */
@@ -139,7 +140,8 @@ typedef struct tjnn_open_opts {
 	const char *device; /* "cpu", "cuda:0"; NULL: that of the context */
 } tjnn_open_opts;
 /* Makes the cells of all fields; what the structs had before does not matter. One model a struct. NULL on error, with NULL in the fields:
- * two equal names, a size below 0, an initial value that does not fit to its shape, out of memory. Not in a body. */
+ * two equal names, two names for a field without tjnn_shared(), a size below 0, an initial value that does not fit to its shape, out of
+ * memory. Not in a body. */
 TJ_API tjnn_model *tjnn_open_at(const char *site, tj_ctx *c, tjnn_layers *layers, void *self, const tjnn_open_opts *opts);
 TJ_API void tjnn_close_at(const char *site, tjnn_model *m); /* releases the cells; NULL is fine */
 TJ_API int64_t tjnn_count(const tjnn_model *m);                           /* of slots */
@@ -149,11 +151,12 @@ TJ_API int64_t tjnn_numel(const tjnn_model *m, bool trainable); /* elements of p
 TJ_API tj_vars tjnn_vars(const tjnn_model *m);                            /* all fields, for .state or .freeze of tj_compile_opts */
 TJ_API tj_list tjnn_params(const tjnn_model *m); /* the parameters that are not frozen, for tj_grad(); until the next
                                                   * tjnn_freeze() */
-/* Parameters whose names match get no gradient and no update, or get them again. pattern: of fnmatch(3): "encoder.*". How many match; -1 on
- * error: none does, or an optimiser is open. */
+/* Parameters whose names match get no gradient and no update, or get them again. pattern: of fnmatch(3): "encoder.*"; a shared one
+ * has several names. How many match; -1 on error: none does, or an optimiser is open. */
 TJ_API int64_t tjnn_freeze_at(const char *site, tjnn_model *m, const char *pattern, bool frozen);
 TJ_API bool tjnn_frozen(const tjnn_model *m, const char *name);
-/* New initial values for parameters whose names match, as when the model was opened. How many match; -1 on error. Not in a body. */
+/* New initial values for parameters whose names match, as when the model was opened. How many match; -1 on error, as when
+ * the value does not fit to one of them: then nothing is written. Not in a body. */
 TJ_API int64_t tjnn_reset_at(const char *site, tjnn_model *m, const char *pattern, tjnn_init init);
 TJ_API tj_ctx *tjnn_context(const tjnn_model *m);
 /* A table: name, shape, dtype, elements, and the sums. */
@@ -359,7 +362,7 @@ TJ_API tj_tensor *tjnn_recurrent_apply_at(const char *site, const tjnn_recurrent
 #define tjnn_recurrent_layer(w, name, m, kind, in, hidden, opts) tjnn_recurrent_layer_at(TJ_SITE, w, name, m, kind, in, hidden, opts)
 #define tjnn_recurrent_apply(m, x, carry, training) tjnn_recurrent_apply_at(TJ_SITE, m, x, carry, training)
 
-/* A chain of layers as a table; the names are those of nn.Sequential, "0.weight".
+/* A chain of layers as a table; the names are those of nn.Sequential, "0.weight", below the name of the layer.
  *
  *   static const tjnn_spec net[] = {
  *       { .kind = TJNN_CONV2D, .in = 1, .out = 16, .kernel = 3, .padding = 1 }, { .kind = TJNN_BATCH, .out = 16 },
@@ -459,7 +462,8 @@ TJ_API tj_status tjnn_optim_update_at(const char *site, tjnn_optim *o, tj_list g
 TJ_API tj_status tjnn_optim_set_rate_at(const char *site, tjnn_optim *o, int64_t group, double lr);
 TJ_API double tjnn_optim_rate(const tjnn_optim *o, int64_t group);
 TJ_API int64_t tjnn_optim_steps_at(const char *site, tjnn_optim *o); /* how often parameters moved. Waits for the device */
-TJ_API tj_vars tjnn_optim_vars(const tjnn_optim *o);              /* variables that hold its cells and those of the model, for .state */
+/* Variables that hold its cells and those of the model, for .state of a function that is not called after tjnn_optim_close(). */
+TJ_API tj_vars tjnn_optim_vars(const tjnn_optim *o);
 /* Puts the averages in place of the parameters, and back: evaluate and save in between. Steps in between are an error. */
 TJ_API tj_status tjnn_optim_swap_at(const char *site, tjnn_optim *o);
 #define tjnn_optim_open(m, rule, opts) tjnn_optim_open_at(TJ_SITE, m, rule, opts)
@@ -493,7 +497,8 @@ TJ_API int64_t tjnn_lbfgs_evaluations(const tjnn_lbfgs *o);                     
 /* ---- schedules -------------------------------------------------------------------------------------- */
 
 /* A rate as a function of the step, from 0 on, and of the rate of the rule: PyTorch's schedulers in closed form. Plain values: nothing is
- * owned, any thread may ask. .warmup steps come before, in which the rate goes linearly from .warmup_from to 1 times the first rate. */
+ * owned, any thread may ask. .warmup steps come before, in which the rate goes linearly from .warmup_from to 1 times the first rate:
+ * a cosine over a run of n steps with a warm-up is tjnn_cosine(n - warmup, min). */
 typedef enum tjnn_schedule_kind {
 	TJNN_RATE_KEEP, TJNN_RATE_FACTOR, TJNN_RATE_STEPS, TJNN_RATE_MILESTONES, TJNN_RATE_EXPONENTIAL, TJNN_RATE_COSINE, TJNN_RATE_RESTARTS,
 	TJNN_RATE_LINEAR, TJNN_RATE_POLYNOMIAL, TJNN_RATE_ONE_CYCLE
@@ -572,8 +577,9 @@ TJ_API tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, co
  *   if (tjnn_run_close(r) != TJ_OK) tj_perror(c, stderr);
  *
  * A run that was killed at any moment and is started again has the bits of one that never was, if the steps depend on nothing but the
- * model, the optimiser, the batches, .values and tjit's random numbers: before each step these begin anew, from .seed and the number of the
- * step. Each step has a scope of its own, which the next tjnn_run_next() pops. */
+ * model, the optimiser, the batches, .values and tjit's random numbers: before each step these begin anew, from .seed, the number of the
+ * step and the rank. Each step has a scope of its own, which the next tjnn_run_next() pops. What the options name lives until
+ * tjnn_run_close(). */
 typedef struct tjnn_run_opts {
 	size_t size;
 	int64_t steps;                 /* in all, those before a restart included */

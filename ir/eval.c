@@ -672,6 +672,7 @@ static tj_status call_host(const job *j, const rt_host *h, tj_host_value *in, vo
 	const tj_status st = h->call(h->env, j->nsrc - 1, in, &out, why);
 	if (st == TJ_OK || !j->err) return st;
 	why[TJ_HOST_WHY - 1] = 0;
+	if (!j->err->site) j->err->site = j->site;
 	return rt_fail(j->err, (unsigned)st < TJ_STATUS_COUNT ? st : TJ_ERR_STATE, h->name, "%s", *why ? why : tj_strerror(st));
 }
 

@@ -145,6 +145,13 @@ static void free_comm(tj_comm *w)
 	free(w); /* the library stays: MPI has threads of its own */
 }
 
+void dist_forget(void *env)
+{
+	tj_comm *w = env;
+	w->forgotten = true;
+	if (w->closed) free_comm(w);
+}
+
 tj_comm *tj_comm_open_at(const char *site, tj_ctx *c, const char *name, const tj_comm_opts *opts)
 {
 	KIT_OPTIONS(tj_comm_opts, o, opts, NULL)
@@ -197,10 +204,11 @@ tj_status tj_comm_close_at(const char *site, tj_comm *w)
 	pthread_mutex_unlock(&w->lock);
 	pthread_join(w->thread, NULL);
 	if (!ok) tj_fail(TJ_ERR_STATE, "tj_comm_close", "all ranks ask for the same collectives", "%s", why);
-	free_comm(w);
+	w->closed = true;
+	if (!w->registered || w->forgotten) free_comm(w);
 	return ok ? TJ_OK : TJ_ERR_STATE;
 }
 
-int tj_comm_rank(const tj_comm *w) { return w->rank; }
-int tj_comm_size(const tj_comm *w) { return w->size; }
-uint64_t tj_comm_bytes(const tj_comm *w) { return w->sent; }
+int tj_comm_rank(const tj_comm *w) { return w ? w->rank : 0; }
+int tj_comm_size(const tj_comm *w) { return w ? w->size : 1; }
+uint64_t tj_comm_bytes(const tj_comm *w) { return w ? w->sent : 0; }

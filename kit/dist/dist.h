@@ -53,6 +53,8 @@ struct tj_comm {
 	dist_job *next;         /* the first one that is not done */
 	int64_t tickets;
 	bool opened, stop;
+	bool registered;        /* host functions have it: it lives until the last tj_close(), so that they can say that it is closed */
+	bool closed, forgotten; /* by tj_comm_close(); by the last tj_close() */
 	char why[DIST_WHY];    /* why it is of no use any more; empty: it is fine */
 	uint64_t number, sent; /* of the thread: collectives so far; bytes */
 	int64_t function[16];  /* ops.c: numbers of host functions */
@@ -64,6 +66,8 @@ dist_job *dist_start(tj_comm *w, const dist_header *h, int peer, const void *x, 
 /* Waits for the job, copies its result and frees it. false: why says what went wrong. */
 bool dist_finish(tj_comm *w, dist_job *j, void *out, char *why);
 dist_job *dist_find(tj_comm *w, int64_t ticket); /* NULL: there is none, or it was taken */
+
+void dist_forget(void *env); /* w is not called any more: the last tj_close() */
 
 /* ---- ops.c ---- */
 bool dist_register(const char *site, tj_comm *w); /* makes the host functions */

@@ -37,11 +37,18 @@ static dist_header header(dist_kind kind, const tj_host_value *in)
 	return h;
 }
 
+static bool closed(const tj_comm *w, char *why)
+{
+	if (w->closed) snprintf(why, TJ_HOST_WHY, "the communicator is closed");
+	return w->closed;
+}
+
 static tj_status told(bool ok) { return ok ? TJ_OK : TJ_ERR_STATE; }
 
 static tj_status run(tj_comm *w, dist_kind kind, const tj_host_value *in, const tj_host_value *out, char *why)
 {
 	dist_header h = header(kind, in);
+	if (closed(w, why)) return TJ_ERR_STATE;
 	if (kind == DIST_RECV) h.bytes = out->bytes, h.dtype = out->dtype;
 	const size_t in_bytes = kind == DIST_RECV || kind == DIST_BARRIER ? 0 : in[0].bytes;
 	const size_t out_bytes = kind == DIST_SEND || kind == DIST_BARRIER ? 0 : out->bytes;
@@ -69,6 +76,7 @@ FUNCTION(barrier, DIST_BARRIER)
 static tj_status start(tj_comm *w, dist_kind kind, const tj_host_value *in, const tj_host_value *out, char *why)
 {
 	const dist_header h = header(kind, in);
+	if (closed(w, why)) return TJ_ERR_STATE;
 	const size_t bytes = kind == DIST_ALL_GATHER ? in[0].bytes * (size_t)w->size : in[0].bytes;
 	dist_job *j = dist_start(w, &h, 0, in[0].data, in[0].bytes, bytes);
 	if (!j) return snprintf(why, TJ_HOST_WHY, "out of memory"), TJ_ERR_NOMEM;
@@ -89,11 +97,16 @@ static tj_status start_gather(void *env, int nin, const tj_host_value *in, const
 static tj_status wait_for(void *env, int nin, const tj_host_value *in, const tj_host_value *out, char *why)
 {
 	tj_comm *w = env;
-	dist_job *j = dist_find(w, number(&in[0]));
 	(void)nin;
+	if (closed(w, why)) return TJ_ERR_STATE;
+	dist_job *j = dist_find(w, number(&in[0]));
 	if (!j) return snprintf(why, TJ_HOST_WHY, "there is no such ticket, or it was used before"), TJ_ERR_ARG;
 	if (j->out_bytes != out->bytes)
 		return snprintf(why, TJ_HOST_WHY, "the result has %zu bytes, %zu are asked for", j->out_bytes, out->bytes), TJ_ERR_SHAPE;
+	if (j->h.dtype != (uint32_t)out->dtype)
+		return snprintf(why, TJ_HOST_WHY, "the result is %s, %s is asked for", tj_dtype_name((tj_dtype)j->h.dtype),
+		                tj_dtype_name(out->dtype)),
+		       TJ_ERR_DTYPE;
 	return told(dist_finish(w, j, out->data, why));
 }
 
@@ -153,7 +166,8 @@ bool dist_register(const char *site, tj_comm *w)
 	       add(site, w, BARRIER, "barrier", barrier, 0, false) && add(site, w, START_REDUCE, "all_reduce", start_reduce, 0, true) &&
 	       add(site, w, START_GATHER, "all_gather", start_gather, 0, true) && add(site, w, WAIT, "wait", wait_for, 0, false) &&
 	       add(site, w, TO_RANKS, "to_ranks", copied, g_reduce, false) &&
-	       add(site, w, FROM_RANKS, "from_ranks", all_reduce, g_copy, false);
+	       add(site, w, FROM_RANKS, "from_ranks", all_reduce, g_copy, false) &&
+	       (w->registered = tj_host_function(w->ctx, "comm", copied, TJ_OPTS(tj_host_opts, .env = w, .free = dist_forget)));
 }
 
 /* ---- ops ---- */

@@ -16,7 +16,7 @@ void tjnn_attention_layer_at(const char *site, tjnn_walk *w, const char *name, t
 		nn_walk_failed(w);
 		return;
 	}
-	nn_walk_struct(w, m, sizeof *m);
+	if (!nn_walk_struct(site, w, name, m, sizeof *m)) return;
 	m->width = width, m->heads = heads, m->kv_heads = kv, m->rotary = o.rotary;
 	const int64_t rows = (heads + 2 * kv) * (width / heads);
 	tjnn_enter(w, "%s", name);
@@ -45,9 +45,10 @@ tj_tensor *tjnn_rotary_at(const char *site, tj_tensor *x, tj_tensor *first, doub
 /* ---- the cache ---- */
 tj_status tjnn_kv_cache_open_at(const char *site, tj_ctx *c, tjnn_kv_cache *k, const tjnn_attention *m, int64_t batch, int64_t places)
 {
+	if (!k) return tj_fail(TJ_ERR_ARG, "tjnn_kv_cache_open", "", "no cache"), TJ_ERR_ARG;
 	*k = (tjnn_kv_cache){ 0 };
-	if (!m->in_proj_weight) {
-		tj_fail(TJ_ERR_STATE, "tjnn_kv_cache_open", "tjnn_open() makes the parameters", "no walk has visited this layer");
+	if (!m || !m->in_proj_weight) {
+		nn_unvisited(site, m, "tjnn_kv_cache_open");
 		return TJ_ERR_STATE;
 	}
 	const tj_device device = tj_device_of(m->in_proj_weight);
@@ -61,10 +62,16 @@ tj_status tjnn_kv_cache_open_at(const char *site, tj_ctx *c, tjnn_kv_cache *k, c
 	return TJ_ERR_NOMEM;
 }
 
-tj_status tjnn_kv_cache_clear_at(const char *site, tjnn_kv_cache *k) { return tj_write(k->length, &(int64_t){ 0 }, sizeof(int64_t)); }
+tj_status tjnn_kv_cache_clear_at(const char *site, tjnn_kv_cache *k)
+{
+	if (k && k->length) return tj_write(k->length, &(int64_t){ 0 }, sizeof(int64_t));
+	tj_fail(TJ_ERR_STATE, "tjnn_kv_cache_clear", "tjnn_kv_cache_open() makes its cells", "the cache is not open");
+	return TJ_ERR_STATE;
+}
 
 void tjnn_kv_cache_close_at(const char *site, tjnn_kv_cache *k)
 {
+	if (!k) return;
 	tj_tensor *const all[] = { k->k, k->v, k->length };
 	for (int i = 0; i < 3; i++)
 		if (all[i] && !tj_is_poison(all[i])) tj_release(all[i]);
@@ -77,6 +84,8 @@ static tj_tensor *into_cache(const char *site, tjnn_kv_cache *cache, tj_tensor *
 	const int64_t rows = tj_dim(*k, 2), places = tj_dim(cache->k, 2);
 	const tj_device device = tj_device_of(*k);
 	tj_tensor *at = tj_add(tj_arange_on(device, TJ_I64, 0, rows, 1), cache->length);
+	site = tj_site_for(site, "tjnn_attention_apply", "there are more places than the cache has",
+	                   "tjnn_kv_cache_open() takes how many there are; tjnn_kv_cache_clear() begins anew");
 	*k = tj_index_copy(cache->k, 2, at, tj_cast(*k, tj_dtype_of(cache->k)));
 	*v = tj_index_copy(cache->v, 2, at, tj_cast(*v, tj_dtype_of(cache->v)));
 	tj_assign(cache->k, *k);
@@ -116,11 +125,22 @@ static tj_tensor *mask_of(const char *site, const tjnn_attend *o)
 	return tj_dtype_of(o->mask) == TJ_BOOL ? tj_logical_and(o->mask, real) : tj_where(real, o->mask, tj_f(-INFINITY));
 }
 
+static tj_tensor *bad_cache(const char *site, const tjnn_attention *m, tj_tensor *const *in, const tjnn_kv_cache *k)
+{
+	if (!k->k || !k->v || !k->length)
+		return tj_fail(TJ_ERR_STATE, "tjnn_attention_apply", "tjnn_kv_cache_open() makes its cells", "the cache is not open");
+	const int64_t is[3] = { tj_dim(k->k, 0), tj_dim(k->k, 1), tj_dim(k->k, 3) };
+	const int64_t needed[3] = { tj_dim(in[1], 0), m->kv_heads, m->width / m->heads };
+	if (!memcmp(is, needed, sizeof is)) return NULL;
+	return tj_fail(TJ_ERR_SHAPE, "tjnn_attention_apply", "tjnn_kv_cache_open() takes the layer and the number of examples",
+	               "the cache is for %lld examples, %lld heads of %lld; %lld, %lld, %lld are needed", (long long)is[0], (long long)is[1],
+	               (long long)is[2], (long long)needed[0], (long long)needed[1], (long long)needed[2]);
+}
+
 static tj_tensor *bad_operand(const char *site, const tjnn_attention *m, tj_tensor *const *in, const tjnn_attend *o)
 {
 	static const char *const what[] = { "q", "k", "v" };
-	if (!m->in_proj_weight)
-		return tj_fail(TJ_ERR_STATE, "tjnn_attention_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
+	if (!m || !m->in_proj_weight) return nn_unvisited(site, m, "tjnn_attention_apply");
 	for (int i = 0; i < 3; i++) {
 		if (!in[i] || tj_is_poison(in[i]))
 			return in[i] ? in[i] : tj_fail(TJ_ERR_ARG, "tjnn_attention_apply", "", "%s is NULL", what[i]);
@@ -133,7 +153,7 @@ static tj_tensor *bad_operand(const char *site, const tjnn_attention *m, tj_tens
 		return tj_fail(TJ_ERR_SHAPE, "tjnn_attention_apply", "", ".padding is bool [N,S]");
 	if (o->cache && (o->mask || o->padding))
 		return tj_fail(TJ_ERR_ARG, "tjnn_attention_apply", "", ".cache goes with neither .mask nor .padding");
-	return NULL;
+	return o->cache ? bad_cache(site, m, in, o->cache) : NULL;
 }
 
 tj_tensor *tjnn_attention_apply_at(const char *site, const tjnn_attention *m, tj_tensor *q, tj_tensor *k, tj_tensor *v,

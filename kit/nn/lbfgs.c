@@ -178,7 +178,8 @@ static bool search(const char *site, tjnn_lbfgs *o, double t)
 double tjnn_lbfgs_step_at(const char *site, tjnn_lbfgs *o, tj_list in)
 {
 	int n = 0;
-	while (in[n] != TJ_END) n++;
+	if (!o) return tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_step", "did tjnn_lbfgs_open() fail?", "no optimiser"), NAN;
+	while (in && in[n] != TJ_END) n++;
 	if (n != o->nin)
 		return tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_step", "as many as when it was opened", "%d arguments, %d are needed", n, o->nin),
 		       NAN;
@@ -209,7 +210,7 @@ double tjnn_lbfgs_step_at(const char *site, tjnn_lbfgs *o, tj_list in)
 	return evaluate(site, o, &o->now) ? o->now.loss : NAN; /* puts the parameters there */
 }
 
-int64_t tjnn_lbfgs_evaluations(const tjnn_lbfgs *o) { return o->evaluations; }
+int64_t tjnn_lbfgs_evaluations(const tjnn_lbfgs *o) { return o ? o->evaluations : 0; }
 
 /* ---- opening ---- */
 void tjnn_lbfgs_close_at(const char *site, tjnn_lbfgs *o)

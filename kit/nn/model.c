@@ -118,17 +118,17 @@ void tjnn_close_at(const char *site, tjnn_model *m)
 }
 
 /* ---- looking ---- */
-int64_t tjnn_count(const tjnn_model *m) { return m->slots.n; }
-const tjnn_slot *tjnn_at(const tjnn_model *m, int64_t i) { return i >= 0 && i < m->slots.n ? &m->slots.at[i] : NULL; }
-const tjnn_slot *tjnn_find(const tjnn_model *m, const char *name) { return tjnn_at(m, nn_slots_find(&m->slots, name)); }
-tj_vars tjnn_vars(const tjnn_model *m) { return m->vars; }
-tj_list tjnn_params(const tjnn_model *m) { return m->params; }
-tj_ctx *tjnn_context(const tjnn_model *m) { return m->ctx; }
+int64_t tjnn_count(const tjnn_model *m) { return m ? m->slots.n : 0; }
+const tjnn_slot *tjnn_at(const tjnn_model *m, int64_t i) { return m && i >= 0 && i < m->slots.n ? &m->slots.at[i] : NULL; }
+const tjnn_slot *tjnn_find(const tjnn_model *m, const char *name) { return m && name ? tjnn_at(m, nn_slots_find(&m->slots, name)) : NULL; }
+tj_vars tjnn_vars(const tjnn_model *m) { return m ? m->vars : NULL; }
+tj_list tjnn_params(const tjnn_model *m) { return m ? m->params : NULL; }
+tj_ctx *tjnn_context(const tjnn_model *m) { return m ? m->ctx : NULL; }
 
 int64_t tjnn_numel(const tjnn_model *m, bool trainable)
 {
 	int64_t sum = 0;
-	for (int64_t i = 0; i < m->slots.n; i++) {
+	for (int64_t i = 0; i < tjnn_count(m); i++) {
 		const tjnn_slot *s = &m->slots.at[i];
 		if (!s->buffer && !s->same_as && !(trainable && m->frozen[i])) sum += nn_elements(s);
 	}
@@ -137,8 +137,8 @@ int64_t tjnn_numel(const tjnn_model *m, bool trainable)
 
 bool tjnn_frozen(const tjnn_model *m, const char *name)
 {
-	const int64_t i = nn_slots_find(&m->slots, name);
-	return i >= 0 && m->frozen[i];
+	const tjnn_slot *s = tjnn_find(m, name);
+	return s && m->frozen[s - m->slots.at];
 }
 
 /* ---- by pattern ---- */
@@ -146,6 +146,10 @@ bool tjnn_frozen(const tjnn_model *m, const char *name)
 static int64_t matches(const char *site, const tjnn_model *m, const char *op, const char *pattern)
 {
 	int64_t n = 0;
+	if (!m || !pattern) {
+		tj_fail(TJ_ERR_ARG, op, m ? "\"*\" matches all" : "did tjnn_open() fail?", m ? "no pattern" : "no model");
+		return -1;
+	}
 	for (int64_t i = 0; i < m->slots.n; i++) n += !m->slots.at[i].buffer && !fnmatch(pattern, m->slots.at[i].name, 0);
 	if (n) return n;
 	tj_fail(TJ_ERR_ARG, op, "tjnn_summary() prints the names; * stands for any characters", "no parameter has a name like \"%s\"",
@@ -153,30 +157,38 @@ static int64_t matches(const char *site, const tjnn_model *m, const char *op, co
 	return -1;
 }
 
+/* The slot whose tensor this one is. */
+static int64_t owner(const tjnn_model *m, int64_t i)
+{
+	return m->slots.at[i].same_as ? nn_slots_find(&m->slots, m->slots.at[i].same_as) : i;
+}
+
 int64_t tjnn_freeze_at(const char *site, tjnn_model *m, const char *pattern, bool frozen)
 {
-	if (m->optim) {
+	if (m && m->optim) {
 		tj_fail(TJ_ERR_STATE, "tjnn_freeze", "close it with tjnn_optim_close(), and open another one afterwards",
 		        "the optimiser has state for the parameters as they are");
 		return -1;
 	}
 	const int64_t n = matches(site, m, "tjnn_freeze", pattern);
 	for (int64_t i = 0; n > 0 && i < m->slots.n; i++)
-		if (!m->slots.at[i].buffer && !fnmatch(pattern, m->slots.at[i].name, 0)) m->frozen[i] = frozen;
-	list_params(m);
+		if (!m->slots.at[i].buffer && !fnmatch(pattern, m->slots.at[i].name, 0)) m->frozen[owner(m, i)] = frozen;
+	for (int64_t i = 0; n > 0 && i < m->slots.n; i++) m->frozen[i] = m->frozen[owner(m, i)];
+	if (n > 0) list_params(m);
 	return n;
 }
 
 int64_t tjnn_reset_at(const char *site, tjnn_model *m, const char *pattern, tjnn_init init)
 {
 	const int64_t n = matches(site, m, "tjnn_reset", pattern);
-	for (int64_t i = 0; n > 0 && i < m->slots.n; i++) {
-		const tjnn_slot *s = &m->slots.at[i];
-		if (s->buffer || s->same_as || fnmatch(pattern, s->name, 0)) continue;
-		const char *why = nn_misfit(s, init);
-		if (why) tj_fail(TJ_ERR_ARG, "tjnn_reset", "", "the initial value of %s: %s", s->name, why);
-		if (why || nn_write_initial(site, s, init, m->seed) != TJ_OK) return -1;
-	}
+	for (int k = 0; k < 2; k++) /* all fit, before the first is written */
+		for (int64_t i = 0; n > 0 && i < m->slots.n; i++) {
+			const tjnn_slot *s = &m->slots.at[owner(m, i)];
+			if (s->buffer || fnmatch(pattern, m->slots.at[i].name, 0)) continue;
+			const char *why = nn_misfit(s, init);
+			if (why) tj_fail(TJ_ERR_ARG, "tjnn_reset", "", "the initial value of %s: %s", s->name, why);
+			if (why || (k && nn_write_initial(site, s, init, m->seed) != TJ_OK)) return -1;
+		}
 	return n;
 }
 
@@ -191,6 +203,7 @@ static const char *shape_text(const tjnn_slot *s, char *to, size_t room)
 
 void tjnn_summary(const tjnn_model *m, FILE *f)
 {
+	if (!m || !f) return;
 	char shape[400];
 	int width = 4;
 	double bytes = 0;
@@ -201,13 +214,12 @@ void tjnn_summary(const tjnn_model *m, FILE *f)
 	fprintf(f, "%-*s  %-5s %-20s %12s\n", width, "name", "dtype", "shape", "elements");
 	for (int64_t i = 0; i < m->slots.n; i++) {
 		const tjnn_slot *s = &m->slots.at[i];
-		fprintf(f, "%-*s  %-5s %-20s %12" PRId64 "%s%s\n", width, s->name, tj_dtype_name(s->dtype),
+		fprintf(f, "%-*s  %-5s %-20s %12" PRId64 "%s%s%s\n", width, s->name, tj_dtype_name(s->dtype),
 		        shape_text(s, shape, sizeof shape), nn_elements(s),
 		        s->buffer      ? "  buffer"
 		        : m->frozen[i] ? "  frozen"
-		        : s->same_as   ? "  = "
 		                       : "",
-		        s->same_as ? s->same_as : "");
+		        s->same_as ? "  = " : "", s->same_as ? s->same_as : "");
 		if (!s->same_as) bytes += (double)nn_elements(s) * (double)tj_dtype_size(s->dtype);
 	}
 	fprintf(f, "%" PRId64 " parameters, %" PRId64 " trainable; %.2f MB with the buffers\n", tjnn_numel(m, false), tjnn_numel(m, true),

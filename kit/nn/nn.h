@@ -21,8 +21,9 @@ typedef struct nn_slots {
 } nn_slots;
 /* The slots of a walk, with names of their own; nn_slots_free() frees them. An error leaves none. */
 tj_status nn_walk(const char *site, tjnn_layers *layers, void *self, tj_dtype dtype, bool opens, nn_slots *out);
-/* A layer of the library begins: what its struct had is of no account when a model opens; other walks find its tensors there. */
-void nn_walk_struct(const tjnn_walk *w, void *m, size_t size);
+/* A layer of the library begins: what its struct had is of no account when a model opens; other walks find its tensors there. false: the
+ * walk has failed, as for a layer without name or struct. */
+bool nn_walk_struct(const char *site, tjnn_walk *w, const char *name, void *m, size_t size);
 void nn_walk_failed(tjnn_walk *w); /* after an error of a layer: nothing more is looked at */
 void nn_slots_free(nn_slots *s);
 int64_t nn_slots_find(const nn_slots *s, const char *name); /* -1: there is none */
@@ -54,6 +55,7 @@ struct tjnn_model {
 int64_t nn_elements(const tjnn_slot *s);
 
 /* ---- layers.c ---- */
+tj_tensor *nn_unvisited(const char *site, const void *m, const char *op); /* poison: m is NULL, or no walk has made its tensors */
 void nn_linear(const char *site, tjnn_walk *w, const char *name, tjnn_linear *m, int64_t in, int64_t out, bool bias, tjnn_init of_bias);
 tjnn_init nn_within(double fan_in); /* +-1 / sqrt(fan_in): PyTorch's default for weights and biases */
 

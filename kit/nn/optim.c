@@ -308,7 +308,7 @@ tj_status tjnn_optim_update_at(const char *site, tjnn_optim *o, tj_list grad)
 {
 	if (refused(site, o, "tjnn_optim_update")) return TJ_ERR_STATE;
 	int64_t n = 0;
-	while (grad[n] != TJ_END) n++;
+	while (grad && grad[n] != TJ_END) n++;
 	if (n != o->model->nparams) {
 		tj_fail(TJ_ERR_ARG, "tjnn_optim_update", "one for each of tjnn_params()", "%lld gradients for %lld parameters",
 		        (long long)n, (long long)o->model->nparams);
@@ -400,14 +400,18 @@ tj_status nn_optim_reduce(const char *site, tjnn_optim *o, double factor, double
 	return st;
 }
 
-double tjnn_optim_rate(const tjnn_optim *o, int64_t group) { return group >= -1 && group < o->groups ? o->rate[rule_index(o, group)] : 0; }
-int64_t tjnn_optim_steps_at(const char *site, tjnn_optim *o) { return (int64_t)tj_item(*o->step); }
-tj_vars tjnn_optim_vars(const tjnn_optim *o) { return o->vars; }
+double tjnn_optim_rate(const tjnn_optim *o, int64_t group)
+{
+	return o && group >= -1 && group < o->groups ? o->rate[rule_index(o, group)] : 0;
+}
+int64_t tjnn_optim_steps_at(const char *site, tjnn_optim *o) { return o ? (int64_t)tj_item(*o->step) : 0; }
+tj_vars tjnn_optim_vars(const tjnn_optim *o) { return o ? o->vars : NULL; }
 
 tj_status tjnn_optim_swap_at(const char *site, tjnn_optim *o)
 {
 	if (!o || o->o.ema == 0) {
-		tj_fail(TJ_ERR_STATE, "tjnn_optim_swap", "set .ema of tjnn_optim_opts", "the optimiser keeps no averages");
+		tj_fail(TJ_ERR_STATE, "tjnn_optim_swap", o ? "set .ema of tjnn_optim_opts" : "did tjnn_optim_open() fail?", "%s",
+		        o ? "the optimiser keeps no averages" : "no optimiser");
 		return TJ_ERR_STATE;
 	}
 	tjnn_model *m = o->model;

@@ -25,7 +25,7 @@ void tjnn_columns_layer_at(const char *site, tjnn_walk *w, const char *name, tjn
 	if (misfit(site, w, name, comm, out)) return;
 	const int64_t own = out / tj_comm_size(comm);
 	const tjnn_init init = part_of(nn_within((double)in), comm, 0);
-	nn_walk_struct(w, m, sizeof *m);
+	if (!nn_walk_struct(site, w, name, m, sizeof *m)) return;
 	m->comm = comm;
 	m->rows = false;
 	tjnn_enter(w, "%s", name);
@@ -38,7 +38,7 @@ void tjnn_rows_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_p
                         bool bias)
 {
 	if (misfit(site, w, name, comm, in)) return;
-	nn_walk_struct(w, m, sizeof *m);
+	if (!nn_walk_struct(site, w, name, m, sizeof *m)) return;
 	m->comm = comm;
 	m->rows = true;
 	tjnn_enter(w, "%s", name);
@@ -49,8 +49,7 @@ void tjnn_rows_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_p
 
 tj_tensor *tjnn_parallel_apply_at(const char *site, const tjnn_parallel *m, tj_tensor *x)
 {
-	if (!m->comm)
-		return tj_fail(TJ_ERR_STATE, "tjnn_parallel_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
+	if (!m || !m->comm) return nn_unvisited(site, m, "tjnn_parallel_apply");
 	if (!m->rows) return tj_linear(tj_to_ranks(m->comm, x), m->weight, m->bias);
 	tj_tensor *y = tj_from_ranks(m->comm, tj_linear(x, m->weight, NULL));
 	return m->bias ? tj_add(y, m->bias) : y;

@@ -19,7 +19,7 @@ void tjnn_recurrent_layer_at(const char *site, tjnn_walk *w, const char *name, t
 		nn_walk_failed(w);
 		return;
 	}
-	nn_walk_struct(w, m, sizeof *m);
+	if (!nn_walk_struct(site, w, name, m, sizeof *m)) return;
 	m->kind = kind, m->in = in, m->hidden = hidden, m->opts = o;
 	tjnn_enter(w, "%s", name);
 	for (int64_t i = 0; i < o.layers * sides; i++) {
@@ -96,19 +96,34 @@ static tj_tensor *state(const char *site, const tjnn_recurrent *m, tj_tensor *al
 	return all ? tj_select(all, 0, i) : tj_full_on(tj_device_of(x), tj_dtype_of(x), TJ_SHAPE(tj_dim(x, 1), m->hidden), tj_f(0));
 }
 
-static tj_tensor *bad_operand(const char *site, const tjnn_recurrent *m, tj_tensor *x)
+static tj_tensor *bad_carry(const char *site, const tjnn_recurrent *m, tj_tensor *x, const tjnn_carry *carry)
 {
-	if (!m->cell[0].w_ih)
-		return tj_fail(TJ_ERR_STATE, "tjnn_recurrent_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
+	const int64_t needed[3] = { m->opts.layers * (m->opts.both ? 2 : 1), tj_dim(x, m->opts.time_first ? 1 : 0), m->hidden };
+	tj_tensor *const all[2] = { carry->h, m->kind == TJNN_LSTM ? carry->c : NULL };
+	for (int k = 0; k < 2; k++) {
+		tj_tensor *t = all[k];
+		if (!t || tj_is_poison(t)) continue;
+		if (tj_rank(t) == 3 && tj_dim(t, 0) == needed[0] && tj_dim(t, 1) == needed[1] && tj_dim(t, 2) == needed[2]) continue;
+		return tj_fail(TJ_ERR_SHAPE, "tjnn_recurrent_apply", "[layers,N,hidden]",
+		               "%s of the carry has %d axes, of sizes %lld, %lld, %lld; %lld, %lld, %lld are needed", k ? "c" : "h", tj_rank(t),
+		               (long long)tj_dim(t, 0), (long long)tj_dim(t, 1), (long long)tj_dim(t, 2), (long long)needed[0],
+		               (long long)needed[1], (long long)needed[2]);
+	}
+	return NULL;
+}
+
+static tj_tensor *bad_operand(const char *site, const tjnn_recurrent *m, tj_tensor *x, const tjnn_carry *carry)
+{
+	if (!m || !m->cell[0].w_ih) return nn_unvisited(site, m, "tjnn_recurrent_apply");
 	if (!x || tj_is_poison(x)) return x ? x : tj_fail(TJ_ERR_ARG, "tjnn_recurrent_apply", "", "x is NULL");
-	if (tj_rank(x) == 3 && tj_dim(x, 2) == m->in) return NULL;
+	if (tj_rank(x) == 3 && tj_dim(x, 2) == m->in) return carry ? bad_carry(site, m, x, carry) : NULL;
 	return tj_fail(TJ_ERR_SHAPE, "tjnn_recurrent_apply", m->opts.time_first ? "[T,N,in]" : "[N,T,in]",
 	               "x has %d axes, the last of size %lld; %lld is needed", tj_rank(x), (long long)tj_dim(x, -1), (long long)m->in);
 }
 
 tj_tensor *tjnn_recurrent_apply_at(const char *site, const tjnn_recurrent *m, tj_tensor *x, tjnn_carry *carry, bool training)
 {
-	tj_tensor *bad = bad_operand(site, m, x), *h[TJNN_MOST_CELLS + 1], *c[TJNN_MOST_CELLS + 1];
+	tj_tensor *bad = bad_operand(site, m, x, carry), *h[TJNN_MOST_CELLS + 1], *c[TJNN_MOST_CELLS + 1];
 	if (bad) return bad;
 	const int64_t sides = m->opts.both ? 2 : 1, cells = m->opts.layers * sides;
 	if (!m->opts.time_first) x = tj_transpose(x, 0, 1);

@@ -191,9 +191,11 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 }
 
 /* ---- steps ---- */
+/* n ranks take the numbers that one process takes in n steps, as the batches. */
 static uint64_t seed_of(const tjnn_run *r)
 {
-	uint64_t z = r->o.seed + UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)(r->step + 1);
+	const int64_t ranks = r->comm ? tj_comm_size(r->comm) : 1, rank = r->comm ? tj_comm_rank(r->comm) : 0;
+	uint64_t z = r->o.seed + UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)(r->step * ranks + rank + 1);
 	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
 	return z ^ (z >> 27);
 }
@@ -243,7 +245,8 @@ static void stop_together(const char *site, tjnn_run *r)
 
 bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
 {
-	if (!r || failed(r)) return false;
+	if (!r) return tj_fail(TJ_ERR_ARG, "tjnn_run_next", "did tjnn_run_open() fail?", "no run"), false;
+	if (failed(r)) return false;
 	if (!end_step(site, r)) return !failed(r);
 	if (interrupts) r->stopped = true, r->why = "interrupted";
 	if (r->comm && tj_comm_size(r->comm) > 1) stop_together(site, r);
@@ -258,13 +261,14 @@ bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
 	return false;
 }
 
-int64_t tjnn_run_step(const tjnn_run *r) { return r->step; }
-bool tjnn_run_every(const tjnn_run *r, int64_t n) { return n > 0 && ((r->step + 1) % n == 0 || r->step + 1 == r->o.steps); }
+int64_t tjnn_run_step(const tjnn_run *r) { return r ? r->step : 0; }
+bool tjnn_run_every(const tjnn_run *r, int64_t n) { return r && n > 0 && ((r->step + 1) % n == 0 || r->step + 1 == r->o.steps); }
 double tjnn_run_best(const tjnn_run *r) { return r ? r->best : NAN; }
 bool tjnn_run_interrupted(const tjnn_run *r) { return r && interrupts && r->stopped; }
 
 void tjnn_run_stop(tjnn_run *r)
 {
+	if (!r) return;
 	r->stopped = true;
 	r->why = "asked to";
 }
@@ -273,6 +277,7 @@ void tjnn_run_stop(tjnn_run *r)
 void tjnn_run_log_at(const char *site, tjnn_run *r, const char *name, double value)
 {
 	(void)site;
+	if (!r || !name) return;
 	nn_metrics_value(&r->metrics, r->step, name, value);
 	nn_progress_metric(&r->progress, name, value);
 }
@@ -290,6 +295,7 @@ static tj_status save_best(const char *site, tjnn_run *r)
 
 bool tjnn_run_score_at(const char *site, tjnn_run *r, const char *name, double value)
 {
+	if (!r) return false;
 	tjnn_run_log(r, name, value);
 	const bool better = !isnan(value) && (!r->scores || isnan(r->best) || (r->o.smaller_is_better ? value < r->best : value > r->best));
 	r->scores++;

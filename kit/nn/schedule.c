@@ -30,7 +30,7 @@ tjnn_schedule tjnn_one_cycle(int64_t steps)
 tjnn_schedule tjnn_milestones(const int64_t *at, int n, double gamma)
 {
 	tjnn_schedule s = { .kind = TJNN_RATE_MILESTONES, .a = gamma };
-	for (; s.milestones < n && s.milestones < TJNN_MOST_MILESTONES; s.milestones++) s.milestone[s.milestones] = at[s.milestones];
+	for (; at && s.milestones < n && s.milestones < TJNN_MOST_MILESTONES; s.milestones++) s.milestone[s.milestones] = at[s.milestones];
 	return s;
 }
 
@@ -83,6 +83,7 @@ static double scheduled(const tjnn_schedule *s, double lr, int64_t step)
 
 double tjnn_schedule_at(const tjnn_schedule *s, double lr, int64_t step)
 {
+	if (!s) return lr;
 	if (step < 0) step = 0;
 	if (step >= s->warmup) return scheduled(s, lr, step - s->warmup);
 	return scheduled(s, lr, 0) * (s->warmup_from + (1 - s->warmup_from) * (double)step / (double)s->warmup);
@@ -103,6 +104,7 @@ static bool better(const tjnn_plateau *p, double metric, double threshold)
 
 tj_status tjnn_plateau_look_at(const char *site, tjnn_plateau *p, tjnn_optim *o, double metric)
 {
+	if (!p) return tj_fail(TJ_ERR_ARG, "tjnn_plateau_look", "", "no plateau"), TJ_ERR_ARG;
 	const double factor = p->factor == 0 ? 0.1 : p->factor, threshold = p->threshold == 0 ? 1e-4 : p->threshold;
 	const int64_t patience = p->patience == 0 ? 10 : p->patience;
 	if (isnan(metric)) {

@@ -66,10 +66,11 @@ static int count(const tjnn_spec *s)
 
 void tjnn_sequential_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_sequential *m, const tjnn_spec *spec)
 {
-	const int n = count(spec);
-	if (n > TJNN_MOST_STEPS) {
+	if (!nn_walk_struct(site, w, name, m, sizeof *m)) return;
+	const int n = spec ? count(spec) : 0;
+	if (!spec || n > TJNN_MOST_STEPS) {
 		tj_fail(TJ_ERR_LIMIT, "tjnn_sequential_layer", "end the list in { TJNN_END_SPEC }; make two chains of a long one",
-		        "%s has more than %d layers", name, TJNN_MOST_STEPS);
+		        spec ? "%s has more than %d layers" : "%s has no list of up to %d layers", name, TJNN_MOST_STEPS);
 		nn_walk_failed(w);
 		return;
 	}
@@ -116,7 +117,9 @@ static tj_tensor *apply(const char *site, const tjnn_sequential *m, int i, tj_te
 	case TJNN_MAX_POOL2D:
 	case TJNN_AVG_POOL2D: return pooled(site, s, x);
 	case TJNN_MEAN2D: return tj_mean(x, TJ_AXES(-2, -1), false);
-	case TJNN_CALL: return s->call(x, s->self, training);
+	case TJNN_CALL:
+		if (s->call) return s->call(x, s->self, training);
+		return tj_fail(TJ_ERR_ARG, "tjnn_sequential_apply", "set .call of its spec", "layer %d has no function", i);
 	}
 	return tj_fail(TJ_ERR_ARG, "tjnn_sequential_apply", "", "layer %d has no kind of tjnn_spec_kind", i);
 }
@@ -133,7 +136,6 @@ static tj_tensor *apply_all(const char *site, const tjnn_sequential *m, int from
 
 tj_tensor *tjnn_sequential_apply_at(const char *site, const tjnn_sequential *m, tj_tensor *x, bool training)
 {
-	if (!m->spec)
-		return tj_fail(TJ_ERR_STATE, "tjnn_sequential_apply", "tjnn_open() makes the parameters", "no walk has visited this layer");
+	if (!m || !m->spec) return nn_unvisited(site, m, "tjnn_sequential_apply");
 	return apply_all(site, m, 0, count(m->spec), x, training);
 }

@@ -11,10 +11,12 @@ typedef struct parts {
 
 static bool options(const char *site, tjnn_walk *w, const tjnn_block_opts *opts, tjnn_block_opts *to)
 {
-	const bool bad = kit_bad_size(site, "tjnn_block_opts", opts->size);
 	KIT_COPIED(tjnn_block_opts, o, opts);
-	if (bad) nn_walk_failed(w);
-	if (bad) return false;
+	if (!opts) tj_fail(TJ_ERR_ARG, "tjnn_block_layer", "set .width and .heads", "no options");
+	if (!opts || kit_bad_size(site, "tjnn_block_opts", opts->size)) {
+		nn_walk_failed(w);
+		return false;
+	}
 	if (!(o.dropout >= 0 && o.dropout < 1)) {
 		tj_fail(TJ_ERR_ARG, "tjnn_block_layer", "", "a dropout of %g: it is from 0 to below 1", o.dropout);
 		nn_walk_failed(w);
@@ -39,7 +41,7 @@ static void norm(const char *site, tjnn_walk *w, const char *name, tjnn_norm *m,
 
 void tjnn_encoder_block_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_encoder_block *m, const tjnn_block_opts *opts)
 {
-	if (!options(site, w, opts, &m->opts)) return;
+	if (!nn_walk_struct(site, w, name, m, sizeof *m) || !options(site, w, opts, &m->opts)) return;
 	tjnn_enter(w, "%s", name);
 	attention(site, w, "self_attn", &m->self_attn, &m->opts);
 	tjnn_linear_layer(w, "linear1", &m->linear1, m->opts.width, m->opts.hidden, !m->opts.no_bias);
@@ -51,7 +53,7 @@ void tjnn_encoder_block_layer_at(const char *site, tjnn_walk *w, const char *nam
 
 void tjnn_decoder_block_layer_at(const char *site, tjnn_walk *w, const char *name, tjnn_decoder_block *m, const tjnn_block_opts *opts)
 {
-	if (!options(site, w, opts, &m->opts)) return;
+	if (!nn_walk_struct(site, w, name, m, sizeof *m) || !options(site, w, opts, &m->opts)) return;
 	tjnn_block_opts plain = m->opts; /* positions of the memory are the encoder's */
 	plain.rotary = 0;
 	tjnn_enter(w, "%s", name);
@@ -87,6 +89,7 @@ static tj_tensor *attend(const char *site, const parts *p, const tjnn_attention 
 
 tj_tensor *tjnn_encoder_block_apply_at(const char *site, const tjnn_encoder_block *m, tj_tensor *x, const tjnn_attend *how, bool training)
 {
+	if (!m || !m->linear1.weight) return nn_unvisited(site, m, "tjnn_encoder_block_apply");
 	const parts p = { &m->opts, &m->linear1, &m->linear2, training };
 	if (m->opts.norm_first) {
 		tj_tensor *n = tjnn_norm_apply(&m->norm1, x, training);
@@ -100,6 +103,7 @@ tj_tensor *tjnn_encoder_block_apply_at(const char *site, const tjnn_encoder_bloc
 tj_tensor *tjnn_decoder_block_apply_at(const char *site, const tjnn_decoder_block *m, tj_tensor *x, tj_tensor *memory,
                                        const tjnn_attend *how, const tjnn_attend *of_memory, bool training)
 {
+	if (!m || !m->linear1.weight) return nn_unvisited(site, m, "tjnn_decoder_block_apply");
 	const parts p = { &m->opts, &m->linear1, &m->linear2, training };
 	if (m->opts.norm_first) {
 		tj_tensor *n = tjnn_norm_apply(&m->norm1, x, training);

@@ -32,10 +32,6 @@ void nn_slots_free(nn_slots *s)
 
 tj_dtype tjnn_walk_dtype(const tjnn_walk *w) { return w->dtype; }
 void nn_walk_failed(tjnn_walk *w) { w->failed = true; }
-void nn_walk_struct(const tjnn_walk *w, void *m, size_t size)
-{
-	if (w->opens) memset(m, 0, size);
-}
 
 static void nomem(const char *site, tjnn_walk *w)
 {
@@ -53,6 +49,16 @@ static bool bad_name(const char *site, tjnn_walk *w, const char *name)
 	else
 		tj_fail(TJ_ERR_LIMIT, "tjnn_walk", "shorten it", "the name %s%s has more than %d characters", w->prefix, name, NN_NAME - 2);
 	return true;
+}
+
+bool nn_walk_struct(const char *site, tjnn_walk *w, const char *name, void *m, size_t size)
+{
+	if (bad_name(site, w, name)) return false;
+	if (m && w->opens) memset(m, 0, size);
+	if (m) return true;
+	w->failed = true;
+	tj_fail(TJ_ERR_ARG, "tjnn_walk", "pass the address of a field of the module", "%s%s has no struct", w->prefix, name);
+	return false;
 }
 
 /* of a parameter or buffer, with its variable */
@@ -94,6 +100,13 @@ static void add(const char *site, tjnn_walk *w, const char *name, tjnn_slot s)
 		tj_fail(TJ_ERR_ARG, "tjnn_walk", "layers of one module have different names", "there are two of the name %s", full);
 		return;
 	}
+	for (int64_t i = 0; !s.same_as && i < all->n; i++)
+		if (all->at[i].var == s.var) {
+			w->failed = true;
+			tj_fail(TJ_ERR_ARG, "tjnn_walk", "each layer has a struct of its own; tjnn_shared() gives one parameter two names",
+			        "%s is in the same field as %s", full, all->at[i].name);
+			return;
+		}
 	if (all->n == all->room) {
 		const int64_t room = all->room ? 2 * all->room : 32;
 		tjnn_slot *more = realloc(all->at, (size_t)room * sizeof *more);
@@ -190,7 +203,11 @@ void tjnn_child_at(const char *site, tjnn_walk *w, const char *name, tjnn_layers
 	tjnn_enter_at(site, w, "%s", name ? name : "");
 	if (w->failed) return;
 	const int depth = w->depth;
-	layers(w, self);
+	if (layers) layers(w, self);
+	else if (!w->failed) {
+		w->failed = true;
+		tj_fail(TJ_ERR_ARG, "tjnn_child", "", "%s has no layers function", name);
+	}
 	if (!w->failed && w->depth != depth) {
 		w->failed = true;
 		tj_fail(TJ_ERR_STATE, "tjnn_child", "each tjnn_enter() needs its tjnn_leave()",

@@ -193,7 +193,26 @@ static int check(tj_ctx *c)
 	verdict(tj_is_poison(tj_all_reduce(w, mine(TJ_I32, 2), TJ_REDUCE_MEAN)) && tj_check(c) == TJ_ERR_DTYPE,
 	        "a mean of integers is refused");
 	verdict(tj_is_poison(tj_send(w, mine(TJ_I32, 2), rank)) && tj_check(c) == TJ_ERR_ARG, "a message to itself is refused");
+	tj_tensor *ticket = tj_all_reduce_start(w, mine(TJ_F32, 4), TJ_REDUCE_SUM);
+	verdict(tj_is_poison(tj_wait(w, ticket, TJ_F64, TJ_SHAPE(2))) && tj_check(c) == TJ_ERR_DTYPE, "another dtype than that of the ticket");
+	verdict(!tj_is_poison(tj_wait(w, ticket, TJ_F32, TJ_SHAPE(4))) && tj_check(c) == TJ_OK, "the ticket is good after that");
+	verdict(tj_comm_rank(NULL) == 0 && tj_comm_size(NULL) == 1 && tj_comm_bytes(NULL) == 0, "no communicator is one process");
 	if (tj_check(c) != TJ_OK) tj_perror(c, stdout), failures++;
+	return failures != 0;
+}
+
+static void summing(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_all_reduce(w, in[0], TJ_REDUCE_SUM); }
+
+/* A function may be called after its communicator was closed: it says so. */
+static int close_early(tj_ctx *c)
+{
+	tj_fn *f = tj_compile(c, summing, NULL, TJ_OPTS(tj_compile_opts, .name = "summing", .nin = 1, .nout = 1));
+	tj_call1(f, TJ_LIST(mine(TJ_F32, 4)));
+	if (tj_comm_close(w) != TJ_OK) tj_check(c), tj_perror(c, stdout), failures++;
+	verdict(tj_check(c) == TJ_OK, "closing");
+	const bool poison = tj_is_poison(tj_call1(f, TJ_LIST(mine(TJ_F32, 4))));
+	verdict(poison && tj_check(c) == TJ_ERR_STATE && strstr(tj_last_error(c)->message, "is closed"), "a call after the close");
+	w = NULL;
 	return failures != 0;
 }
 
@@ -232,7 +251,7 @@ int main(int argc, char **argv)
 	if (!w) return tj_check(c), tj_perror(c, stdout), 1;
 	rank = tj_comm_rank(w);
 	size = tj_comm_size(w);
-	int rc = !strcmp(mode, "check") ? check(c) : !strcmp(mode, "differ") ? differ(c, atoi(argv[2])) : die();
+	int rc = !strcmp(mode, "check") ? check(c) | close_early(c) : !strcmp(mode, "differ") ? differ(c, atoi(argv[2])) : die();
 	if (w && tj_comm_close(w) != TJ_OK && !strcmp(mode, "check")) tj_check(c), tj_perror(c, stdout), rc = 1;
 	tj_close(c);
 	return rc;

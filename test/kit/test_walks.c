@@ -254,6 +254,115 @@ static void test_errors(void **state)
 	tj_close(c);
 }
 
+/* What goes wrong between a program and its layers: a field named twice, no name, no struct, no options. */
+typedef struct pair {
+	tjnn_linear a, b;
+	tjnn_norm norm;
+	tjnn_conv conv;
+	tjnn_sequential chain;
+	tjnn_encoder_block block;
+	int wrong;
+} pair;
+static void pair_layers(tjnn_walk *w, void *self)
+{
+	pair *m = self;
+	tjnn_linear_layer(w, "a", &m->a, 2, 2, true);
+	switch (m->wrong) {
+	case 0: tjnn_linear_layer(w, "b", &m->a, 2, 2, true); break;
+	case 1: tjnn_linear_layer(w, NULL, &m->b, 2, 2, true); break;
+	case 2: tjnn_linear_layer(w, "b", NULL, 2, 2, true); break;
+	case 3: tjnn_conv_layer(w, "b", &m->conv, 2, 2, NULL, true, NULL); break;
+	case 4: tjnn_layer_norm_layer(w, "b", &m->norm, NULL, true); break;
+	case 5: tjnn_sequential_layer(w, "b", &m->chain, NULL); break;
+	case 6: tjnn_encoder_block_layer(w, "b", &m->block, NULL); break;
+	case 7: tjnn_child(w, "b", NULL, m); break;
+	case 8: tjnn_shared(w, "b", &m->b.weight, &m->a.weight); break;
+	}
+}
+
+static void test_misuse(void **state)
+{
+	(void)state;
+	static const char *const want[] = { "b.weight is in the same field as a.weight", "is empty", "b has no struct", "2 to 2 channels",
+		                            "b is over no axes", "b has no list", "no options", "b has no layers function" };
+	tj_ctx *c = kit_open();
+	pair m = { 0 };
+	for (m.wrong = 0; m.wrong < 8; m.wrong++) {
+		const int wrong = m.wrong;
+		assert_null(tjnn_open(c, pair_layers, &m, NULL));
+		assert_true(tj_check(c) != TJ_OK);
+		if (!strstr(tj_last_error(c)->message, want[wrong])) fail_msg("%d: \"%s\"", wrong, tj_last_error(c)->message);
+	}
+	tj_tensor *x = F32(c, 1, 2, 2);
+	assert_true(tj_is_poison(tjnn_linear_apply(NULL, x)));
+	kit_error(c, TJ_ERR_ARG, "the layer is NULL");
+	assert_true(tj_is_poison(tjnn_norm_apply(&(tjnn_norm){ 0 }, x, true)));
+	kit_error(c, TJ_ERR_STATE, "no walk has visited");
+	assert_true(tj_is_poison(tjnn_encoder_block_apply(NULL, x, NULL, true)));
+	kit_error(c, TJ_ERR_ARG, "the layer is NULL");
+	const tjnn_spec no_call[] = { { .kind = TJNN_CALL }, { .kind = TJNN_END_SPEC } };
+	assert_true(tj_is_poison(tjnn_sequential_apply(&(tjnn_sequential){ .spec = no_call }, x, true)));
+	kit_error(c, TJ_ERR_ARG, "layer 0 has no function");
+	tj_close(c);
+}
+
+/* A program that looks at errors once, at the end, goes on with what is NULL. */
+static void test_no_model(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	assert_int_equal(tjnn_count(NULL) + tjnn_numel(NULL, true) + tjnn_optim_steps(NULL) + tjnn_run_step(NULL), 0);
+	assert_null(tjnn_at(NULL, 0));
+	assert_null(tjnn_find(NULL, "a"));
+	assert_null(tjnn_vars(NULL));
+	assert_null(tjnn_params(NULL));
+	assert_null(tjnn_optim_vars(NULL));
+	assert_null(tjnn_context(NULL));
+	assert_false(tjnn_frozen(NULL, "a") || tjnn_run_every(NULL, 1) || tjnn_run_score(NULL, "a", 1));
+	tjnn_summary(NULL, stdout);
+	tjnn_run_log(NULL, "a", 1);
+	tjnn_run_stop(NULL);
+	tjnn_kv_cache_close(NULL);
+	kit_ok(c);
+	assert_int_equal(tjnn_freeze(NULL, "*", true), -1);
+	kit_error(c, TJ_ERR_ARG, "no model");
+	assert_int_equal(tjnn_reset(NULL, "*", tjnn_constant(0)), -1);
+	kit_error(c, TJ_ERR_ARG, "no model");
+	assert_false(tjnn_run_next(NULL, NULL));
+	kit_error(c, TJ_ERR_ARG, "no run");
+	assert_true(isnan(tjnn_lbfgs_step(NULL, NULL)));
+	kit_error(c, TJ_ERR_ARG, "no optimiser");
+	assert_int_equal(tjnn_kv_cache_clear(NULL), TJ_ERR_STATE);
+	kit_error(c, TJ_ERR_STATE, "not open");
+	tj_close(c);
+}
+
+/* A shared parameter is frozen, reset and printed by any of its names, as in PyTorch. */
+static void test_shared(void **state)
+{
+	(void)state;
+	char text[1000] = "";
+	pair m = { .wrong = 8 };
+	tj_ctx *c = kit_open();
+	tjnn_model *model = tjnn_open(c, pair_layers, &m, NULL);
+	assert_int_equal(tjnn_freeze(model, "b", true), 1);
+	assert_true(tjnn_frozen(model, "a.weight") && tjnn_frozen(model, "b") && !tjnn_frozen(model, "a.bias"));
+	assert_int_equal(tjnn_numel(model, true), 2);
+	FILE *f = fmemopen(text, sizeof text, "w");
+	tjnn_summary(model, f);
+	fclose(f);
+	assert_non_null(strstr(text, "  frozen  = a.weight\n"));
+	assert_int_equal(tjnn_reset(model, "b", tjnn_constant(3)), 1);
+	NEAR(tj_item(tj_sum(m.a.weight, TJ_ALL, false)), 12, 0);
+	assert_int_equal(tjnn_reset(model, "a.*", tjnn_scaled(TJNN_KAIMING_NORMAL, 1)), -1); /* the bias has one axis: nothing is written */
+	kit_error(c, TJ_ERR_ARG, "two axes");
+	NEAR(tj_item(tj_sum(m.a.weight, TJ_ALL, false)), 12, 0);
+	assert_int_equal(tjnn_freeze(model, "a.weight", false), 1);
+	assert_false(tjnn_frozen(model, "b"));
+	tjnn_close(model);
+	tj_close(c);
+}
+
 /* ---- decoding ---- */
 typedef struct decoder {
 	tjnn_encoder_block block[2];
@@ -303,9 +412,14 @@ static void test_cache(void **state)
 		}
 		tj_tensor *y;
 		assert_true(kit_call(c, f, &y, TJ_LIST(tj_slice(x, 1, 0, 1, 1))) != TJ_OK); /* there is no ninth place */
-		kit_error(c, TJ_ERR_INDEX, "");
+		kit_error(c, TJ_ERR_INDEX, "more places than the cache has");
 		for (int i = 0; i < 2; i++) assert_int_equal(tjnn_kv_cache_clear(&m.cache[i]), TJ_OK);
 	}
+	assert_true(tj_is_poison(tjnn_encoder_block_apply(&m.block[0], x, TJ_OPTS(tjnn_attend, .cache = &(tjnn_kv_cache){ 0 }), false)));
+	kit_error(c, TJ_ERR_STATE, "the cache is not open");
+	x = tj_slice(x, 0, 0, 1, 1);
+	assert_true(tj_is_poison(tjnn_encoder_block_apply(&m.block[0], x, TJ_OPTS(tjnn_attend, .cache = &m.cache[0]), false)));
+	kit_error(c, TJ_ERR_SHAPE, "the cache is for 2 examples");
 	for (int i = 0; i < 2; i++) tjnn_kv_cache_close(&m.cache[i]);
 	tjnn_close(model);
 	tj_close(c);
@@ -333,7 +447,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_distributions), cmocka_unit_test(test_matrices), cmocka_unit_test(test_names),
 		cmocka_unit_test(test_structs),       cmocka_unit_test(test_seeds),    cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_cache),         cmocka_unit_test(test_rotary),
+		cmocka_unit_test(test_cache),         cmocka_unit_test(test_rotary),   cmocka_unit_test(test_misuse),
+		cmocka_unit_test(test_no_model),      cmocka_unit_test(test_shared),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,8 +43,8 @@ static void step(tj_tensor **out, tj_tensor *const *in, void *self)
 	net *m = &t->net;
 	tj_tensor *x = tj_add(in[0], tjnn_embedding_apply(&m->table, in[2]));
 	x = tjnn_linear_apply(&m->up, x);
-	if (!m->plain) x = tj_dropout(tjnn_norm_apply(&m->norm, x, true), 0.2, true);
-	out[0] = tj_cross_entropy(tjnn_linear_apply(&m->down, tj_relu(x)), in[1]);
+	if (!m->plain) x = tjnn_norm_apply(&m->norm, x, true);
+	out[0] = tj_cross_entropy(tjnn_linear_apply(&m->down, tj_relu(tj_dropout(x, 0.2, true))), in[1]);
 	tjnn_optim_step(t->optim, out[0]);
 }
 

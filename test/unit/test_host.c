@@ -215,9 +215,10 @@ static void scans(tj_tensor **out, tj_tensor *const *in, void *self)
 static void one(tj_tensor **out, tj_tensor *const *in, void *self) { out[0] = SAY((diary *)self, in[0]); }
 static void maps(tj_tensor **out, tj_tensor *const *in, void *self) { tj_vmap(out, 1, one, TJ_LIST(in[0]), self, NULL); }
 static void checks(tj_tensor **out, tj_tensor *const *in, void *self) { tj_checkpoint(out, 1, one, TJ_LIST(in[0]), self); }
+static const char *failing_line;
 static void failing(tj_tensor **out, tj_tensor *const *in, void *self)
 {
-	out[0] = tj_host_call(TJ_F32, TJ_0D, ((diary *)self)->fails, TJ_LIST(in[0]));
+	failing_line = TJ_SITE, out[0] = tj_host_call(TJ_F32, TJ_0D, ((diary *)self)->fails, TJ_LIST(in[0]));
 }
 
 static void test_errors(void **state)
@@ -237,6 +238,7 @@ static void test_errors(void **state)
 		assert_true(tj_is_poison(tj_call1(f, TJ_LIST(F32(c, 4)))));
 		kit_error(c, TJ_ERR_IO, "the line is cut");
 		assert_string_equal(tj_last_error(c)->op, "fails");
+		assert_string_equal(tj_last_error(c)->site, failing_line); /* the line in the body */
 	}
 	assert_true(tj_is_poison(tj_host_call(TJ_F32, TJ_0D, 1 << 20, TJ_NONE)));
 	kit_error(c, TJ_ERR_ARG, "there is no function 1048576");

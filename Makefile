@@ -289,10 +289,10 @@ scaling: $(BUILD)/scaling  ## a model of training on 8 to 1,024 ranks (docs/DIST
 deps:  ## install missing Debian packages (apt-get; sudo when not root)
 	@.ci/deps.sh
 demo: deps  ## install missing packages, build, train: make demo [TEXT=file] [STEPS=n] [DEVICE=cuda]
-	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/gpt
-	@$(BUILD)/examples/gpt $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(or $(STEPS),300) \
+	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/lm
+	@$(BUILD)/examples/lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(or $(STEPS),300) \
 		$(or $(DEVICE),cpu)
-test: deps  ## install missing packages, build, run the tests that each change must pass (seven minutes on two cores)
+test: deps  ## install missing packages, build, run the tests that each change must pass (nine minutes on two cores)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh t
 check: test-build  ## run the quick tests (half a minute), or those of `make test` whose names match: make check [T=regex]

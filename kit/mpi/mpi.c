@@ -29,7 +29,7 @@ static bool failed(int rc, const char *what, char *why)
 	int n;
 	if (rc == MPI_SUCCESS) return false;
 	MPI_Error_string(rc, text, &n);
-	snprintf(why, DIST_WHY, "%s: %s", what, text);
+	snprintf(why, DIST_WHY, "%s: %.200s", what, text);
 	return true;
 }
 

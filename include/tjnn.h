@@ -587,7 +587,8 @@ typedef struct tjnn_run_opts {
 	const tjnn_schedule *schedule; /* of the rates, by the number of moves; NULL: they stay */
 	const tjnn_value *values;      /* of the program's own, for checkpoints */
 	uint64_t seed;
-	const char *folder;            /* for step-N.safetensors, best.safetensors, metrics.csv; made if it is not there. NULL: nothing is kept */
+	const char *folder;            /* for step-N.safetensors, best.safetensors, metrics.csv; made if it is not there; one run at a time.
+	                                * NULL: nothing is kept */
 	int64_t save_every;            /* steps between checkpoints; 0: a tenth of them, at least 1 */
 	int keep;                      /* the last checkpoints that are kept; 0: 3 */
 	bool restart;                  /* do not go on from a checkpoint */

@@ -195,9 +195,11 @@ static void test_run(void **state)
 	assert_int_equal(steps, 6);
 	assert_true(tjnn_run_best(r) == 0.5);
 	assert_int_equal(tjnn_run_close(r), TJ_OK);
-	/* it goes on behind the last checkpoint, which the end has made */
+	/* it goes on behind the last checkpoint, which the end has made; no other run may */
 	r = tjnn_run_open(c, &o);
 	kit_ok(c);
+	assert_null(tjnn_run_open(c, &o));
+	kit_error(c, TJ_ERR_STATE, "another run is at work there");
 	assert_true(tjnn_run_best(r) == 0.5);
 	while (tjnn_run_next(r, NULL)) {
 		assert_int_equal(tjnn_run_step(r), steps++);

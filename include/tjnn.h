@@ -583,7 +583,7 @@ typedef struct tjnn_run_opts {
 	int64_t steps;                 /* in all, those before a restart included */
 	tjnn_model *model;
 	tjnn_optim *optim;             /* NULL: the program moves the parameters */
-	tj_loader *loader;             /* of the batches; NULL: tjnn_run_next() gives none */
+	tj_loader *loader;             /* of the batches; NULL: tjnn_run_next() is asked for none */
 	const tjnn_schedule *schedule; /* of the rates, by the number of moves; NULL: they stay */
 	const tjnn_value *values;      /* of the program's own, for checkpoints */
 	uint64_t seed;

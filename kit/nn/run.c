@@ -222,7 +222,9 @@ static uint64_t seed_of(const tjnn_run *r)
 
 static bool next_batch(const char *site, tjnn_run *r, tj_tensor **batch)
 {
-	if (!r->o.loader || !batch) return true;
+	if (!batch) return true;
+	if (!r->o.loader)
+		return tj_fail(TJ_ERR_ARG, "tjnn_run_next", "set .loader of tjnn_run_opts, or pass NULL", "the run has no loader"), false;
 	bool more = tj_loader_next(r->o.loader, batch);
 	if (!more && tj_loader_batches(r->o.loader) > 0) more = tj_loader_next(r->o.loader, batch); /* the first one of the next epoch */
 	if (!more) r->why = "the loader has no more batches";

@@ -233,6 +233,11 @@ static void test_run(void **state)
 	assert_int_equal(steps, 4);
 	assert_int_equal(tjnn_run_close(r), TJ_ERR_SHAPE);
 	assert_non_null(strstr(tj_last_error(c)->message, "f32[2]"));
+	tj_tensor *batch[1];
+	r = tjnn_run_open(c, &o);
+	assert_false(tjnn_run_next(r, batch));
+	assert_int_equal(tjnn_run_close(r), TJ_ERR_ARG);
+	assert_non_null(strstr(tj_last_error(c)->message, "no loader"));
 	assert_null(tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = 5)));
 	kit_error(c, TJ_ERR_ARG, "no model");
 	o.folder = "/proc/nowhere/x";

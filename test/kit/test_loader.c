@@ -317,7 +317,7 @@ static void wrong_options(void **s)
 		{ { .buckets = one }, ".buckets is for .pad" },
 		{ { .pad = true, .buckets = same }, "they must rise" },
 		{ { .pad_fields = 256 }, "beyond field 7" },
-		{ { .size = 8 }, "no struct of this name" },
+		{ { .size = 8 }, "no such struct has" },
 	};
 	tj_ctx *c = tj_open(NULL);
 	counting x = { .n = 5 };

@@ -289,6 +289,10 @@ static void test_errors(void **state)
 	kit_error(c, TJ_ERR_STATE, "has state for the parameters");
 	assert_int_equal(tjnn_optim_set_rate(p->optim, 0, 1), TJ_ERR_ARG);
 	kit_error(c, TJ_ERR_ARG, "no such group");
+	const tjnn_schedule turns = tjnn_exponential(-5);
+	assert_int_equal(tjnn_schedule_set(&turns, p->optim, 1), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "a rate of -0.5 at step 1");
+	assert_true(tjnn_optim_rate(p->optim, -1) == 0.1);
 	assert_int_equal(tjnn_optim_swap(p->optim), TJ_ERR_STATE);
 	kit_error(c, TJ_ERR_STATE, "no averages");
 	assert_int_equal(tjnn_optim_update(p->optim, TJ_LIST(p->p.w)), TJ_ERR_ARG);

@@ -585,11 +585,12 @@ typedef struct tjnn_run_opts {
 	int64_t steps;                 /* in all, those before a restart included */
 	tjnn_model *model;
 	tjnn_optim *optim;             /* NULL: the program moves the parameters */
-	tj_loader *loader;             /* of the batches; NULL: tjnn_run_next() gives none */
+	tj_loader *loader;             /* of the batches; NULL: tjnn_run_next() is asked for none */
 	const tjnn_schedule *schedule; /* of the rates, by the number of moves; NULL: they stay */
 	const tjnn_value *values;      /* of the program's own, for checkpoints */
 	uint64_t seed;
-	const char *folder;            /* for step-N.safetensors, best.safetensors, metrics.csv; made if it is not there. NULL: nothing is kept */
+	const char *folder;            /* for step-N.safetensors, best.safetensors, metrics.csv; made if it is not there; one run at a time.
+	                                * NULL: nothing is kept */
 	int64_t save_every;            /* steps between checkpoints; 0: a tenth of them, at least 1 */
 	int keep;                      /* the last checkpoints that are kept; 0: 3 */
 	bool restart;                  /* do not go on from a checkpoint */

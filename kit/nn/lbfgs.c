@@ -10,6 +10,7 @@ typedef struct point {
 } point; /* parameters, gradient */
 
 struct tjnn_lbfgs {
+	const char *site; /* that opened it: of errors of the gradient */
 	tjnn_model *model;
 	tj_body *body;
 	void *self;
@@ -30,7 +31,7 @@ static void evaluate_body(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tjnn_lbfgs *o = self;
 	tjnn_model *m = o->model;
-	const char *site = "kit/nn/lbfgs.c";
+	const char *site = o->site;
 	tj_tensor **g = malloc((size_t)(m->nparams + 1) * sizeof *g);
 	if (!g) {
 		out[0] = out[1] = tj_fail(TJ_ERR_NOMEM, "tjnn_lbfgs", "", "out of memory");
@@ -238,13 +239,13 @@ static bool take_memory(tjnn_lbfgs *o)
 tjnn_lbfgs *tjnn_lbfgs_open_at(const char *site, tjnn_model *m, tj_body *loss, void *self, int nin, const tjnn_lbfgs_opts *opts)
 {
 	KIT_OPTIONS(tjnn_lbfgs_opts, given, opts, NULL)
-	if (!m || !loss || nin < 0 || nin > 32 || !m->nparams || given.history < 0 || given.iterations < 0) {
+	if (!m || !loss || nin < 0 || nin > 32 || !m->nparams || given.history < 0 || given.iterations < 0 || !(given.lr >= 0)) {
 		tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_open", "", "%s",
 		        !m                    ? "no model"
 		        : !loss               ? "no body"
 		        : !m->nparams         ? "all parameters are frozen"
 		        : nin < 0 || nin > 32 ? "0 to 32 arguments"
-		                              : "sizes are 0 or more");
+		                              : "sizes and the rate are 0 or more");
 		return NULL;
 	}
 	tjnn_lbfgs *o = calloc(1, sizeof *o);
@@ -254,7 +255,7 @@ tjnn_lbfgs *tjnn_lbfgs_open_at(const char *site, tjnn_model *m, tj_body *loss, v
 		if (given.iterations == 0) given.iterations = 20;
 		if (given.tolerance_grad == 0) given.tolerance_grad = 1e-7;
 		if (given.tolerance_change == 0) given.tolerance_change = 1e-9;
-		*o = (tjnn_lbfgs){ .model = m, .body = loss, .self = self, .nin = nin, .o = given };
+		*o = (tjnn_lbfgs){ .site = site, .model = m, .body = loss, .self = self, .nin = nin, .o = given };
 		for (int64_t i = 0; i < m->nparams; i++) o->n += nn_elements(&m->slots.at[m->which[i]]);
 	}
 	if (!o || !take_memory(o))

@@ -90,6 +90,10 @@ tjnn_model *tjnn_open_at(const char *site, tj_ctx *c, tjnn_layers *layers, void 
 		st = TJ_ERR_DTYPE;
 		tj_fail(st, "tjnn_open", "f32, f64, bf16 or f16", "parameters of %s", tj_dtype_name(o.dtype));
 	}
+	if (st == TJ_OK && o.device && tj_find_device(o.device) < 0) {
+		st = TJ_ERR_DEVICE;
+		tj_fail(st, "tjnn_open", "tj_devices() lists them; tj info says why one is missing", "there is no device \"%s\"", o.device);
+	}
 	if (st == TJ_OK) {
 		m->frozen = calloc(n, sizeof *m->frozen);
 		m->vars = malloc(n * sizeof *m->vars);

@@ -3,6 +3,7 @@
  * traced, so forward, backward and update are one plan; what changes from step to step is in cells. */
 #include "kit/nn/nn.h"
 
+#include <float.h>
 #include <fnmatch.h>
 #include <stdio.h>
 
@@ -382,8 +383,13 @@ tj_status tjnn_optim_set_rate_at(const char *site, tjnn_optim *o, int64_t group,
 tj_status nn_optim_schedule(const char *site, tjnn_optim *o, const tjnn_schedule *s, int64_t step)
 {
 	double *rate = copied_rates(site, o, "tjnn_schedule_set");
-	for (int64_t i = 0; rate && i <= o->groups; i++) rate[i] = tjnn_schedule_at(s, o->rule[i].lr, step);
-	const tj_status st = rate ? write_rates(site, o, rate) : TJ_ERR_ARG;
+	bool ok = rate;
+	for (int64_t i = 0; ok && i <= o->groups; i++) {
+		rate[i] = tjnn_schedule_at(s, o->rule[i].lr, step);
+		ok = rate[i] >= 0 && rate[i] <= DBL_MAX;
+		if (!ok) tj_fail(TJ_ERR_ARG, "tjnn_schedule_set", "", "a rate of %g at step %lld", rate[i], (long long)step);
+	}
+	const tj_status st = ok ? write_rates(site, o, rate) : TJ_ERR_ARG;
 	free(rate);
 	return st;
 }

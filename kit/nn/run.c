@@ -5,8 +5,10 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <tjdata.h>
 #include <unistd.h>
@@ -28,6 +30,7 @@ struct tjnn_run {
 	nn_metrics metrics;
 	tj_scope *scope; /* of the running step; NULL: none */
 	tj_comm *comm;   /* of the optimiser; NULL: one process */
+	int lock;        /* the folder, opened and locked; -1: none */
 	struct sigaction before;
 };
 
@@ -146,6 +149,15 @@ static bool make_values(tjnn_run *r)
 	return true;
 }
 
+/* Two runs in one folder would replace each other's checkpoints. The system drops the lock when the process ends, however it does. */
+static tj_status lock_folder(const char *site, tjnn_run *r)
+{
+	r->lock = open(r->o.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r->lock < 0 || !flock(r->lock, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return TJ_OK; /* not all file systems have locks */
+	tj_fail(TJ_ERR_STATE, "tjnn_run_open", "each run has a folder of its own", "%s: another run is at work there", r->o.folder);
+	return TJ_ERR_STATE;
+}
+
 static tj_status open_folder(const char *site, tjnn_run *r)
 {
 	if (!r->o.folder) return TJ_OK;
@@ -153,9 +165,18 @@ static tj_status open_folder(const char *site, tjnn_run *r)
 		tj_fail(TJ_ERR_IO, "tjnn_run_open", "", "%s: %s", r->o.folder, strerror(errno));
 		return TJ_ERR_IO;
 	}
-	tj_status st = r->o.restart ? TJ_OK : restore(site, r);
+	tj_status st = is_first(r) ? lock_folder(site, r) : TJ_OK;
+	if (st == TJ_OK && !r->o.restart) st = restore(site, r);
 	if (st == TJ_OK && is_first(r)) st = nn_metrics_open(site, &r->metrics, r->o.folder, r->next, r->o.tensorboard);
 	return st;
+}
+
+static void free_run(tjnn_run *r)
+{
+	if (!r) return;
+	if (r->lock >= 0) close(r->lock);
+	free(r->values);
+	free(r);
 }
 
 tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opts)
@@ -169,7 +190,7 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 	if (!o.keep) o.keep = 3;
 	if (!o.progress) o.progress = stderr;
 	tjnn_run *r = calloc(1, sizeof *r);
-	if (r) *r = (tjnn_run){ .ctx = c, .o = o, .step = -1, .saved = -1, .best = NAN, .why = "" };
+	if (r) *r = (tjnn_run){ .ctx = c, .o = o, .step = -1, .saved = -1, .best = NAN, .why = "", .lock = -1 };
 	if (r && o.optim) r->comm = nn_optim_comm(o.optim);
 	if (r) r->ranks = r->comm ? tj_comm_size(r->comm) : 1;
 	if (r && o.loader) tj_loader_tell(o.loader, &r->epoch, &r->batch);
@@ -179,8 +200,7 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 	ok = ok && open_folder(site, r) == TJ_OK;
 	tj_ctx_use(was ? was : c);
 	if (!ok) {
-		if (r) free(r->values);
-		free(r);
+		free_run(r);
 		return NULL;
 	}
 	interrupts = 0;
@@ -202,7 +222,9 @@ static uint64_t seed_of(const tjnn_run *r)
 
 static bool next_batch(const char *site, tjnn_run *r, tj_tensor **batch)
 {
-	if (!r->o.loader || !batch) return true;
+	if (!batch) return true;
+	if (!r->o.loader)
+		return tj_fail(TJ_ERR_ARG, "tjnn_run_next", "set .loader of tjnn_run_opts, or pass NULL", "the run has no loader"), false;
 	bool more = tj_loader_next(r->o.loader, batch);
 	if (!more && tj_loader_batches(r->o.loader) > 0) more = tj_loader_next(r->o.loader, batch); /* the first one of the next epoch */
 	if (!more) r->why = "the loader has no more batches";
@@ -320,7 +342,6 @@ tj_status tjnn_run_close_at(const char *site, tjnn_run *r)
 	nn_metrics_close(&r->metrics);
 	sigaction(SIGINT, &r->before, NULL);
 	if (r->scope) tj_pop(r->scope);
-	free(r->values);
-	free(r);
+	free_run(r);
 	return st;
 }

@@ -206,6 +206,8 @@ static void valley(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_add(tj_sum(sum, TJ_ALL, false), tj_sum(tj_square(p->p.b), TJ_ALL, false));
 }
 
+static void plain(tj_tensor **out, tj_tensor *const *in, void *self) { (void)in, out[0] = ((problem *)self)->p.w; }
+
 static void test_lbfgs(void **state)
 {
 	(void)state;
@@ -226,6 +228,13 @@ static void test_lbfgs(void **state)
 	assert_true(isnan(tjnn_lbfgs_step(o, TJ_LIST(p->p.w))));
 	kit_error(c, TJ_ERR_ARG, "1 arguments, 0 are needed");
 	tjnn_lbfgs_close(o);
+	o = tjnn_lbfgs_open(m, plain, p, 0, NULL); /* its result has twelve elements */
+	assert_true(isnan(tjnn_lbfgs_step(o, TJ_NONE)));
+	kit_error(c, TJ_ERR_SHAPE, "no cotangent");
+	assert_non_null(strstr(tj_last_error(c)->site, "test_optim.c:"));
+	tjnn_lbfgs_close(o);
+	assert_null(tjnn_lbfgs_open(m, plain, p, 0, TJ_OPTS(tjnn_lbfgs_opts, .lr = NAN)));
+	kit_error(c, TJ_ERR_ARG, "the rate");
 	tjnn_close(m);
 	free(p);
 	tj_close(c);
@@ -280,6 +289,10 @@ static void test_errors(void **state)
 	kit_error(c, TJ_ERR_STATE, "has state for the parameters");
 	assert_int_equal(tjnn_optim_set_rate(p->optim, 0, 1), TJ_ERR_ARG);
 	kit_error(c, TJ_ERR_ARG, "no such group");
+	const tjnn_schedule turns = tjnn_exponential(-5);
+	assert_int_equal(tjnn_schedule_set(&turns, p->optim, 1), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "a rate of -0.5 at step 1");
+	assert_true(tjnn_optim_rate(p->optim, -1) == 0.1);
 	assert_int_equal(tjnn_optim_swap(p->optim), TJ_ERR_STATE);
 	kit_error(c, TJ_ERR_STATE, "no averages");
 	assert_int_equal(tjnn_optim_update(p->optim, TJ_LIST(p->p.w)), TJ_ERR_ARG);

@@ -202,9 +202,11 @@ static void test_run(void **state)
 	assert_int_equal(steps, 6);
 	assert_true(tjnn_run_best(r) == 0.5);
 	assert_int_equal(tjnn_run_close(r), TJ_OK);
-	/* it goes on behind the last checkpoint, which the end has made */
+	/* it goes on behind the last checkpoint, which the end has made; no other run may */
 	r = tjnn_run_open(c, &o);
 	kit_ok(c);
+	assert_null(tjnn_run_open(c, &o));
+	kit_error(c, TJ_ERR_STATE, "another run is at work there");
 	assert_true(tjnn_run_best(r) == 0.5);
 	while (tjnn_run_next(r, NULL)) {
 		assert_int_equal(tjnn_run_step(r), steps++);
@@ -238,6 +240,11 @@ static void test_run(void **state)
 	assert_int_equal(steps, 4);
 	assert_int_equal(tjnn_run_close(r), TJ_ERR_SHAPE);
 	assert_non_null(strstr(tj_last_error(c)->message, "f32[2]"));
+	tj_tensor *batch[1];
+	r = tjnn_run_open(c, &o);
+	assert_false(tjnn_run_next(r, batch));
+	assert_int_equal(tjnn_run_close(r), TJ_ERR_ARG);
+	assert_non_null(strstr(tj_last_error(c)->message, "no loader"));
 	assert_null(tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = 5)));
 	kit_error(c, TJ_ERR_ARG, "no model");
 	o.folder = "/proc/nowhere/x";

@@ -247,6 +247,8 @@ static void test_errors(void **state)
 	net m = { 0 };
 	assert_null(tjnn_open(c, layers, &m, TJ_OPTS(tjnn_open_opts, .dtype = TJ_I32)));
 	kit_error(c, TJ_ERR_DTYPE, "i32");
+	assert_null(tjnn_open(c, layers, &m, TJ_OPTS(tjnn_open_opts, .device = "abacus")));
+	kit_error(c, TJ_ERR_DEVICE, "there is no device \"abacus\"");
 	assert_true(tj_is_poison(tjnn_linear_apply(&m.block[0], NULL)));
 	tj_check(c);
 	assert_true(tj_is_poison(tjnn_recurrent_apply(&(tjnn_recurrent){ 0 }, NULL, NULL, true)));

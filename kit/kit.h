@@ -14,6 +14,14 @@
 #undef TJ_SITE
 #define TJ_SITE site
 
+/* How many tensors come before TJ_END; of NULL none. */
+static inline int64_t kit_length(tj_list l)
+{
+	int64_t n = 0;
+	while (l && l[n] != TJ_END) n++;
+	return n;
+}
+
 /* true, after an error: no options struct of this name ever had this size. */
 static inline bool kit_bad_size(const char *site, const char *type, size_t size)
 {

@@ -41,7 +41,7 @@ static bool check_name(const job *j, size_t i, kit_why *w)
 static bool collect(job *j, const char *const *names, tj_list tensors, kit_why *w)
 {
 	if (!names || !tensors) return kit_no(w, TJ_ERR_ARG, "%s is NULL", names ? "tensors" : "names");
-	while (tensors[j->n] != TJ_END) j->n++;
+	j->n = (size_t)kit_length(tensors);
 	j->of = calloc(j->n + 1, sizeof *j->of);
 	if (!j->of) return kit_no_memory(w);
 	for (size_t i = 0; i < j->n; i++) {

@@ -104,9 +104,8 @@ static tj_status write_once(const char *site, const tjnn_model *m, const tjnn_op
 	tj_comm *w = o ? nn_optim_comm(o) : NULL;
 	if (!w) return write_items(site, m->ctx, all, path);
 	nn_optim_gather(site, o, add_gathered, all);
-	const int64_t mine = tj_comm_rank(w) ? 0 : (int64_t)write_items(site, m->ctx, all, path);
-	tj_tensor *of_0 = tj_broadcast(w, tj_from_data_on(m->ctx, TJ_CPU, TJ_I64, TJ_0D, &mine), 0);
-	const tj_status st = tj_is_poison(of_0) ? TJ_ERR_STATE : (tj_status)tj_item_i(of_0);
+	const tj_status mine = tj_comm_rank(w) ? TJ_OK : write_items(site, m->ctx, all, path);
+	const tj_status st = (tj_status)nn_of_first(site, m->ctx, w, mine, TJ_ERR_STATE);
 	if (st != TJ_OK && tj_comm_rank(w)) tj_fail(st, "tjnn_save", "", "rank 0 could not write %s", path);
 	return st;
 }
@@ -145,9 +144,8 @@ static void tell(report *r, const char *name, const char *what)
 
 static const char *type_text(tj_dtype dtype, int rank, const int64_t *dim, char *to, size_t room)
 {
-	size_t at = (size_t)snprintf(to, room, "%s[", tj_dtype_name(dtype));
-	for (int i = 0; i < rank && at < room; i++) at += (size_t)snprintf(to + at, room - at, i ? ",%lld" : "%lld", (long long)dim[i]);
-	if (at < room) snprintf(to + at, room - at, "]");
+	const size_t at = (size_t)snprintf(to, room, "%s", tj_dtype_name(dtype));
+	nn_shape_text(rank, dim, to + at, room - at);
 	return to;
 }
 

@@ -178,11 +178,10 @@ static bool search(const char *site, tjnn_lbfgs *o, double t)
 /* ---- the step ---- */
 double tjnn_lbfgs_step_at(const char *site, tjnn_lbfgs *o, tj_list in)
 {
-	int n = 0;
+	const int64_t n = kit_length(in);
 	if (!o) return tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_step", "did tjnn_lbfgs_open() fail?", "no optimiser"), NAN;
-	while (in && in[n] != TJ_END) n++;
 	if (n != o->nin)
-		return tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_step", "as many as when it was opened", "%d arguments, %d are needed", n, o->nin),
+		return tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_step", "as many as when it was opened", "%d arguments, %d are needed", (int)n, o->nin),
 		       NAN;
 	o->in = in;
 	for (int64_t i = 0, at = 0; i < o->model->nparams; i++) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Metrics of a run: metrics.csv ("step,seconds,name,value"), and TensorBoard's event files: records of a length, its checksum, a protobuf
  * message `Event` and its checksum (tensorflow/core/lib/io/record_writer.h, core/util/event.proto). */
+#include "kit/files/files.h"
 #include "kit/nn/nn.h"
 
 #include <errno.h>
@@ -11,13 +12,23 @@
 static const char header[] = "step,seconds,name,value\n";
 
 /* ---- CSV ---- */
-/* Copies the lines of steps below `first`. */
-static void copy_earlier(FILE *from, FILE *to, int64_t first)
+typedef struct earlier {
+	const char *path;
+	int64_t first;
+} earlier;
+
+/* The header, and the lines of steps below `first`. */
+static bool write_earlier(void *env, kit_out *to, kit_why *w)
 {
+	const earlier *e = env;
 	char line[512];
-	if (!fgets(line, sizeof line, from)) return;
-	while (fgets(line, sizeof line, from))
-		if (strchr(line, '\n') && strtoll(line, NULL, 10) < first) fputs(line, to);
+	FILE *from = fopen(e->path, "r");
+	bool ok = kit_put(to, header, sizeof header - 1, w);
+	bool more = from && fgets(line, sizeof line, from); /* its header */
+	while (ok && more && (more = fgets(line, sizeof line, from)))
+		if (strchr(line, '\n') && strtoll(line, NULL, 10) < e->first) ok = kit_put(to, line, strlen(line), w);
+	if (from) fclose(from);
+	return ok;
 }
 
 static tj_status refused(const char *site, const char *path)
@@ -28,22 +39,12 @@ static tj_status refused(const char *site, const char *path)
 
 static tj_status open_csv(const char *site, nn_metrics *m, const char *folder, int64_t first)
 {
-	char path[4096], new[4096];
-	if (snprintf(path, sizeof path, "%s/metrics.csv", folder) >= (int)sizeof path - 4)
-		return errno = ENAMETOOLONG, refused(site, folder);
-	snprintf(new, sizeof new, "%s/metrics.new", folder);
-	FILE *to = fopen(new, "w"), *from = fopen(path, "r");
-	if (to) fputs(header, to);
-	if (to && from) copy_earlier(from, to, first);
-	if (from) fclose(from);
-	if (!to || fflush(to) || rename(new, path)) {
-		const tj_status st = refused(site, path);
-		if (to) fclose(to);
-		unlink(new);
-		return st;
-	}
-	m->csv = to;
-	return TJ_OK;
+	char path[4096];
+	kit_why w = { 0 };
+	if (snprintf(path, sizeof path, "%s/metrics.csv", folder) >= (int)sizeof path) return errno = ENAMETOOLONG, refused(site, folder);
+	if (!kit_replace(path, write_earlier, &(earlier){ path, first }, &w)) return kit_report(site, "tjnn_run_open", path, &w), w.code;
+	m->csv = fopen(path, "a");
+	return m->csv ? TJ_OK : refused(site, path);
 }
 
 /* ---- event files ---- */

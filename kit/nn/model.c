@@ -197,10 +197,10 @@ int64_t tjnn_reset_at(const char *site, tjnn_model *m, const char *pattern, tjnn
 }
 
 /* ---- the table ---- */
-static const char *shape_text(const tjnn_slot *s, char *to, size_t room)
+const char *nn_shape_text(int rank, const int64_t *dim, char *to, size_t room)
 {
 	size_t at = (size_t)snprintf(to, room, "[");
-	for (int i = 0; i < s->rank && at < room; i++) at += (size_t)snprintf(to + at, room - at, i ? ",%" PRId64 : "%" PRId64, s->dim[i]);
+	for (int i = 0; i < rank && at < room; i++) at += (size_t)snprintf(to + at, room - at, i ? ",%" PRId64 : "%" PRId64, dim[i]);
 	if (at < room) snprintf(to + at, room - at, "]");
 	return to;
 }
@@ -219,7 +219,7 @@ void tjnn_summary(const tjnn_model *m, FILE *f)
 	for (int64_t i = 0; i < m->slots.n; i++) {
 		const tjnn_slot *s = &m->slots.at[i];
 		fprintf(f, "%-*s  %-5s %-20s %12" PRId64 "%s%s%s\n", width, s->name, tj_dtype_name(s->dtype),
-		        shape_text(s, shape, sizeof shape), nn_elements(s),
+		        nn_shape_text(s->rank, s->dim, shape, sizeof shape), nn_elements(s),
 		        s->buffer      ? "  buffer"
 		        : m->frozen[i] ? "  frozen"
 		                       : "",

@@ -53,6 +53,7 @@ struct tjnn_model {
 	tjnn_optim *optim; /* NULL: none is open */
 };
 int64_t nn_elements(const tjnn_slot *s);
+const char *nn_shape_text(int rank, const int64_t *dim, char *to, size_t room); /* "[2,3]" in `to`, cut to its room */
 
 /* ---- layers.c ---- */
 tj_tensor *nn_unvisited(const char *site, const void *m, const char *op); /* poison: m is NULL, or no walk has made its tensors */
@@ -76,6 +77,8 @@ void nn_rule_scalars(const char *site, nn_scalars *s); /* a, b, c from the other
 tj_tensor *nn_rule_move(const char *site, const nn_scalars *s, tj_tensor *p, tj_tensor *g, tj_tensor **state);
 
 /* ---- ranks.c ---- */
+/* What rank 0 has, in all ranks; `bad` after an error. A collective; w may be NULL. */
+int64_t nn_of_first(const char *site, tj_ctx *c, tj_comm *w, int64_t x, int64_t bad);
 /* Replaces n gradients by their means over the ranks. Collectives start while earlier gradients are still computed. false: out of memory */
 bool nn_reduce_gradients(const char *site, tj_comm *w, tj_tensor **g, int64_t n, int64_t bucket_bytes);
 /* Which rank has the state of each parameter: about as many bytes each, neighbours together. */

@@ -185,8 +185,8 @@ void tjnn_optim_close_at(const char *site, tjnn_optim *o)
 /* ---- gradients ---- */
 static void clip_values(const char *site, const tjnn_optim *o, tj_tensor **g)
 {
-	tj_tensor *most = tj_f(o->o.clip_value);
-	for (int64_t i = 0; o->o.clip_value > 0 && i < o->model->nparams; i++) g[i] = tj_minimum(tj_maximum(g[i], tj_neg(most)), most);
+	tj_tensor *least = tj_f(-o->o.clip_value), *most = tj_f(o->o.clip_value);
+	for (int64_t i = 0; o->o.clip_value > 0 && i < o->model->nparams; i++) g[i] = tj_clamp(g[i], least, most);
 }
 
 /* PyTorch's clip_grad_norm_(): the norm of the norms of all. */
@@ -308,8 +308,7 @@ tj_status tjnn_optim_step_at(const char *site, tjnn_optim *o, tj_tensor *loss)
 tj_status tjnn_optim_update_at(const char *site, tjnn_optim *o, tj_list grad)
 {
 	if (refused(site, o, "tjnn_optim_update")) return TJ_ERR_STATE;
-	int64_t n = 0;
-	while (grad && grad[n] != TJ_END) n++;
+	const int64_t n = kit_length(grad);
 	if (n != o->model->nparams) {
 		tj_fail(TJ_ERR_ARG, "tjnn_optim_update", "one for each of tjnn_params()", "%lld gradients for %lld parameters",
 		        (long long)n, (long long)o->model->nparams);

@@ -7,6 +7,16 @@ enum { FIRST_BUCKET = 1 << 20, BUCKET = 25 << 20 }; /* bytes, as PyTorch's Distr
 
 static int64_t bytes_of(const tj_tensor *t) { return tj_numel(t) * (int64_t)tj_dtype_size(tj_dtype_of(t)); }
 
+int64_t nn_of_first(const char *site, tj_ctx *c, tj_comm *w, int64_t x, int64_t bad)
+{
+	if (!w) return x;
+	tj_scope *s = tj_push(c);
+	tj_tensor *t = tj_broadcast(w, tj_from_data_on(c, TJ_CPU, TJ_I64, TJ_0D, &x), 0);
+	x = tj_is_poison(t) ? bad : tj_item_i(t);
+	tj_pop(s);
+	return x;
+}
+
 /* ---- several tensors of one dtype as one ---- */
 /* n tensors, one behind the other, and zeros up to `length` elements. */
 static tj_tensor *joined(const char *site, tj_tensor *const *t, int64_t n, tj_dtype dtype, int64_t length)

@@ -70,17 +70,11 @@ static int64_t newest(const tjnn_run *r, int64_t below)
 	return most;
 }
 
-static bool is_first(const tjnn_run *r) { return !r->comm || !tj_comm_rank(r->comm); } /* it writes the folder */
+static bool is_first(const tjnn_run *r) { return !tj_comm_rank(r->comm); } /* it writes the folder */
 
-/* What rank 0 has; -1 after an error. */
-static int64_t of_first(const char *site, const tjnn_run *r, int64_t x)
+static int64_t newest_of_first(const char *site, const tjnn_run *r, int64_t below)
 {
-	if (!r->comm) return x;
-	tj_scope *s = tj_push(r->ctx);
-	tj_tensor *t = tj_broadcast(r->comm, tj_from_data_on(r->ctx, TJ_CPU, TJ_I64, TJ_0D, &x), 0);
-	x = tj_is_poison(t) ? -1 : tj_item_i(t);
-	tj_pop(s);
-	return x;
+	return nn_of_first(site, r->ctx, r->comm, newest(r, below), -1);
 }
 
 static void remove_old(const tjnn_run *r)
@@ -111,11 +105,11 @@ static tj_status save(const char *site, tjnn_run *r)
 static tj_status restore(const char *site, tjnn_run *r)
 {
 	char path[4096];
-	for (int64_t step = of_first(site, r, newest(r, INT64_MAX)); step >= 0; step = of_first(site, r, newest(r, step))) {
+	for (int64_t step = newest_of_first(site, r, INT64_MAX); step >= 0; step = newest_of_first(site, r, step)) {
 		if (!path_of(r, step, path, sizeof path)) break;
 		const tj_status st = tjnn_load(r->o.model, r->o.optim, r->values, path, NULL);
 		if (st == TJ_OK) {
-			const int64_t ranks = r->comm ? tj_comm_size(r->comm) : 1;
+			const int64_t ranks = tj_comm_size(r->comm);
 			r->saved = r->next;
 			r->batch = r->batch * r->ranks / ranks; /* another number of ranks goes on near there */
 			r->ranks = ranks;
@@ -192,7 +186,7 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 	tjnn_run *r = calloc(1, sizeof *r);
 	if (r) *r = (tjnn_run){ .ctx = c, .o = o, .step = -1, .saved = -1, .best = NAN, .why = "", .lock = -1 };
 	if (r && o.optim) r->comm = nn_optim_comm(o.optim);
-	if (r) r->ranks = r->comm ? tj_comm_size(r->comm) : 1;
+	if (r) r->ranks = tj_comm_size(r->comm);
 	if (r && o.loader) tj_loader_tell(o.loader, &r->epoch, &r->batch);
 	tj_ctx *was = tj_ctx_use(c);
 	bool ok = r && make_values(r);
@@ -214,7 +208,7 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 /* n ranks take the numbers that one process takes in n steps, as the batches. */
 static uint64_t seed_of(const tjnn_run *r)
 {
-	const int64_t ranks = r->comm ? tj_comm_size(r->comm) : 1, rank = r->comm ? tj_comm_rank(r->comm) : 0;
+	const int64_t ranks = tj_comm_size(r->comm), rank = tj_comm_rank(r->comm);
 	uint64_t z = r->o.seed + UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)(r->step * ranks + rank + 1);
 	z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
 	return z ^ (z >> 27);
@@ -271,7 +265,7 @@ bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
 	if (failed(r)) return false;
 	if (!end_step(site, r)) return !failed(r);
 	if (interrupts) r->stopped = true, r->why = "interrupted";
-	if (r->comm && tj_comm_size(r->comm) > 1) stop_together(site, r);
+	if (tj_comm_size(r->comm) > 1) stop_together(site, r);
 	if (r->stopped || r->next >= r->o.steps) return false;
 	r->step = r->next;
 	r->scope = tj_push(r->ctx);

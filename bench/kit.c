@@ -214,6 +214,7 @@ static int run(const kind *k)
 	       "\"first_loss\": %.5f, \"last_loss\": %.5f}\n",
 	       k->name, us[TIMES / 2], us[0], first / 1e3, (double)u.ru_maxrss / 1024, (long long)tjnn_numel(m, true), loss, last);
 	fflush(stdout);
+	if (getenv("TJ_PROFILE")) tj_dump(f, TJ_DUMP_PLAN, stderr);
 	tj_close(c);
 	return 0;
 }

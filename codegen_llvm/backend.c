@@ -194,15 +194,17 @@ static tj_status compile_units(lo_compile *job, cg_unit *u, cg_owns *owns, int b
 }
 
 /* For tests. */
-static tj_status recipe(const lo_kernel *k, const lo_schedule *s, int bits, const char *given, rt_text *text, rt_text *code, rt_err *err)
+static tj_status recipe(const lo_kernel *k, const lo_schedule *s, rt_cpu cpu, const char *given, rt_text *text, rt_text *code, rt_err *err)
 {
+	const rt_cpu was = rt_cpu_as(cpu);
 	cg_recipe how;
 	cg_owns owns = { 0 };
-	tj_status st = given ? cg_recipe_parse(&how, k, s, given, err) : cg_recipe_make(&how, k, s, bits, err);
+	tj_status st = given ? cg_recipe_parse(&how, k, s, given, err) : cg_recipe_make(&how, k, s, cpu.bits, err);
 	if (st == TJ_OK) st = cg_kernel(&how, &owns, code, err);
 	if (st == TJ_OK) cg_recipe_print(&how, text);
 	cg_recipe_free(&how);
 	cg_drop_owns(&owns);
+	rt_cpu_as(was);
 	return st;
 }
 

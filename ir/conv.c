@@ -154,6 +154,13 @@ static ir_ref at_places(const made *m, ir_ref x, const ir_window *w, int64_t pla
 	return x;
 }
 
+ir_ref ir_window_at(ir_graph *g, ir_ref x, const ir_window *w, ir_ref value, int64_t place, const int64_t *windows, const char *site)
+{
+	const made m = { g, site };
+	x = padded(&m, x, w, value);
+	return x == IR_NONE ? x : at_places(&m, x, w, place, windows);
+}
+
 /* One group for each channel, in the dtype of computation: [N, C, 1, windows] times place j of the weight [1, C, each, 1...], added in the
  * order of j. */
 static ir_ref by_channel(const made *m, ir_ref x, ir_ref weight, const ir_window *w, const ir_meta *to)
@@ -341,19 +348,59 @@ static ir_ref conv_transpose(const made *m, ir_ref x, ir_ref weight, int64_t gro
 	return x;
 }
 
+/* The windows of all examples, [groups, N * windows, places * C / groups]: x with the channels last, so that what a window has in one row
+ * is adjacent in memory. A kernel reads it where it lies (lo_index.jump); windows of places beside one another would be stored. */
+static ir_ref rows_of_channels(const made *m, ir_ref x, int64_t groups, const ir_window *w)
+{
+	int64_t axes[TJ_MAX_RANK];
+	x = padded(m, x, w, number(m, (tj_dtype)ir_at(m->g, x)->dtype, 0));
+	if (x == IR_NONE) return x;
+	ir_meta t = ir_meta_of(m->g, x);
+	for (int i = 0; i < t.rank; i++) axes[i] = i == 0 ? 0 : i < t.rank - 1 ? i + 1 : 1;
+	x = permuted(m, x, t.rank, axes);
+	for (int i = 0; i < w->n; i++)
+		x = ir_emit(m->g, IR_unfold, 1, &x, 4, (int64_t[]){ 1 + i, w->size[i], w->stride[i], w->dilation[i] }, m->site);
+	if (x == IR_NONE) return x;
+	t = ir_meta_of(m->g, x); /* N, windows, C, places */
+	const int64_t c = t.dim[1 + w->n], all = product(1 + w->n, t.dim);
+	memmove(t.dim + w->n + 3, t.dim + w->n + 2, sizeof *t.dim * (size_t)w->n);
+	t.dim[w->n + 1] = groups, t.dim[w->n + 2] = c / groups;
+	x = shaped(m, x, ++t.rank, t.dim);
+	axes[0] = w->n + 1;
+	for (int i = 0; i <= w->n; i++) axes[1 + i] = i;
+	for (int i = 0; i < w->n; i++) axes[2 + w->n + i] = w->n + 3 + i;
+	axes[t.rank - 1] = w->n + 2;
+	return shaped(m, permuted(m, x, t.rank, axes), 3, (int64_t[]){ groups, all, product(w->n, w->size) * (c / groups) });
+}
+
+/* CPUs: so many elements of a row of a window are adjacent then that a kernel reads them as quickly as columns that are stored. */
+static bool has_long_rows(const ir_meta *weight, const ir_window *w)
+{
+	enum { ROW = 28 };
+	return product(w->n, w->size) > 1 && weight->dim[1] * (w->dilation[w->n - 1] == 1 ? w->size[w->n - 1] : 1) >= ROW;
+}
+
 /* For each group, weight [O, places] and all windows of all examples: dy [O, N * windows] times windows [N * windows, C * places]. */
 ir_ref ir_conv_by_weight(ir_graph *g, ir_ref x, ir_ref dy, const ir_meta *weight, int64_t groups, const ir_window *w, const char *site)
 {
 	const made m = { g, site };
 	const ir_meta d = ir_meta_of(g, dy);
 	const int64_t n = d.dim[0], out = d.dim[1], windows = product(w->n, d.dim + 2), all = n * windows;
+	dy = permuted(&m, shaped(&m, dy, 4, (int64_t[]){ n, groups, out / groups, windows }), 4, (int64_t[]){ 1, 2, 0, 3 });
+	dy = shaped(&m, dy, 3, (int64_t[]){ groups, out / groups, all });
+	if (ir_at(g, x)->device == RT_CPU && has_long_rows(weight, w)) {
+		int64_t axes[TJ_MAX_RANK] = { 0, 1 + w->n };
+		ir_meta turned = *weight;
+		for (int i = 0; i < w->n; i++) axes[2 + i] = 1 + i, turned.dim[1 + i] = w->size[i];
+		turned.dim[1 + w->n] = weight->dim[1];
+		x = shaped(&m, op2(&m, IR_matmul, dy, rows_of_channels(&m, x, groups, w)), weight->rank, turned.dim);
+		return permuted(&m, x, weight->rank, axes);
+	}
 	x = columns(&m, x, w);
 	if (x == IR_NONE) return x;
 	const int64_t rows = ir_dims(g, ir_at(g, x))[1];
 	x = permuted(&m, shaped(&m, x, 4, (int64_t[]){ n, groups, rows / groups, windows }), 4, (int64_t[]){ 1, 0, 3, 2 });
 	x = shaped(&m, x, 3, (int64_t[]){ groups, all, rows / groups });
-	dy = permuted(&m, shaped(&m, dy, 4, (int64_t[]){ n, groups, out / groups, windows }), 4, (int64_t[]){ 1, 2, 0, 3 });
-	dy = shaped(&m, dy, 3, (int64_t[]){ groups, out / groups, all });
 	return shaped(&m, op2(&m, IR_matmul, dy, x), weight->rank, weight->dim);
 }
 

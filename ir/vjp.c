@@ -410,6 +410,29 @@ static ir_ref placed(const vjp *v, ir_ref r, int axis, int64_t start, int64_t st
 	return pad(v, r, axis, 0, n - end);
 }
 
+/* The first n elements of an axis; zeros where there are no more. */
+static ir_ref trimmed(const vjp *v, ir_ref r, int axis, int64_t n)
+{
+	const int64_t has = ir_meta_of(v->g, r).dim[axis];
+	return has > n ? with(v, IR_slice, r, 4, (int64_t[]){ axis, 0, n, 1 }) : pad(v, r, axis, 0, n - has);
+}
+
+/* The same of windows that do not overlap: the places of each lie behind those of the one before it, with zeros between them. */
+static ir_ref apart(const vjp *v, ir_ref r, int axis, int64_t step, int64_t dilation, int64_t n)
+{
+	ir_meta m = ir_meta_of(v->g, r);
+	const int last = m.rank - 1;
+	const int64_t count = m.dim[axis], parts = m.dim[last];
+	int64_t axes[TJ_MAX_RANK];
+	r = dilation > 1 ? placed(v, r, last, 0, dilation, parts, step) : pad(v, r, last, 0, step - parts);
+	for (int i = 0; i <= last; i++) axes[i] = i <= axis ? i : i == axis + 1 ? last : i - 1;
+	r = with(v, IR_permute, r, m.rank, axes);
+	m.rank--;
+	m.dim[axis] = count * step;
+	r = ir_reshape(v->g, r, m.rank, m.dim, v->site);
+	return r == IR_NONE ? r : trimmed(v, r, axis, n);
+}
+
 /* r has windows along an axis and their places on the last one: each goes to its place on the axis, of n elements, and overlapping ones are
  * added. By place in the window, or by window where these are fewer. */
 static ir_ref folded(const vjp *v, ir_ref r, int axis, int64_t step, int64_t dilation, int64_t n)
@@ -417,6 +440,7 @@ static ir_ref folded(const vjp *v, ir_ref r, int axis, int64_t step, int64_t dil
 	if (r == IR_NONE) return r;
 	const ir_meta m = ir_meta_of(v->g, r);
 	const int last = m.rank - 1;
+	if (step > (m.dim[last] - 1) * dilation && m.dim[last] > 0) return apart(v, r, axis, step, dilation, n);
 	const bool by_place = m.dim[last] <= m.dim[axis];
 	const int across = by_place ? last : axis;
 	const int64_t parts = m.dim[across];
@@ -716,6 +740,8 @@ static void grad_MATMUL(vjp *v)
 }
 
 /* ---- convolution and pooling ---- */
+enum { MOST_PLACES = 16 }; /* of a window that a maximum is found in place by place */
+
 static ir_window window_of(const vjp *v) { return ir_window_of(v->n.op, v->n.nattr, v->attr, meta_of(v, v->n.nsrc - 1).dim + 2); }
 
 /* By the operand: conv_transpose, with so much padding behind that the sizes are the operand's. */
@@ -740,29 +766,115 @@ static void grad_CONV_TRANSPOSE(vjp *v)
 	if (v->want[1]) give(v, 1, ir_conv_by_weight(v->g, v->grad, source(v, 0), &weight, v->attr[0], &w, v->site));
 }
 
-/* dy goes to the first largest element of each window. */
+/* Elements of an axis of x, with its padding. */
+static int64_t x_with_padding(const vjp *v, const ir_window *w, int i)
+{
+	const int64_t size = meta_of(v, 0).dim[meta_of(v, 0).rank - w->n + i];
+	return w->before[i] + size + ir_window_behind(w, i, size);
+}
+
+/* r has windows, and on its last axis their places: x with its padding. */
+static ir_ref refolded(const vjp *v, const ir_window *w, ir_ref r)
+{
+	if (r == IR_NONE) return r;
+	ir_meta t = ir_meta_of(v->g, r);
+	const int last = t.rank - 1;
+	for (int i = 0; i < w->n; i++) t.dim[last + i] = w->size[i];
+	r = ir_reshape(v->g, r, last + w->n, t.dim, v->site);
+	for (int i = w->n; i-- > 0;) r = folded(v, r, last - w->n + i, w->stride[i], w->dilation[i], x_with_padding(v, w, i));
+	return r;
+}
+
+/* dy at the first largest element of each window, else 0: windows, and one more axis with the places. */
+static ir_ref to_largest(const vjp *v, const ir_window *w, ir_ref least, ir_ref none)
+{
+	const ir_ref rows = ir_window_rows(v->g, source(v, 0), w, least, v->site);
+	if (rows == IR_NONE) return rows;
+	ir_meta t = ir_meta_of(v->g, rows);
+	const int places = t.rank - 1;
+	const ir_ref at = with(v, IR_argmax, rows, 2, (int64_t[]){ true, places });
+	t.dim[places] = 1;
+	const ir_ref dy = ir_reshape(v->g, v->grad, t.rank, t.dim, v->site), hit = op2(v, IR_eq, positions(v, rows, places), at);
+	return where(v, hit, dy, none);
+}
+
+/* The same place by place, where there are few: the largest element is known. part: by place, without that axis */
+static bool to_largest_of_few(const vjp *v, const ir_window *w, ir_ref least, ir_ref none, int64_t places, ir_ref *part)
+{
+	ir_ref seen = IR_NONE;
+	const ir_meta t = ir_meta_of(v->g, v->y);
+	for (int64_t k = 0; k < places; k++) {
+		const ir_ref x = ir_window_at(v->g, source(v, 0), w, least, k, t.dim + t.rank - w->n, v->site),
+			     hit = op2(v, IR_logical_or, op2(v, IR_eq, x, y_of(v)), op2(v, IR_ne, x, x));
+		part[k] = where(v, k ? op2(v, IR_gt, hit, seen) : hit, v->grad, none);
+		seen = k ? op2(v, IR_logical_or, seen, hit) : hit;
+		if (part[k] == IR_NONE) return false;
+	}
+	return true;
+}
+
+/* Windows that do not overlap, from axis i on: [.., windows, stride, windows, stride ..]. Nothing comes between the cats, so a plan stores
+ * each part where it goes. place: of the axes before; below 0: zeros between windows */
+static ir_ref beside(const vjp *v, const ir_window *w, int i, int64_t place, const ir_ref *part, ir_ref none)
+{
+	const ir_meta y = ir_meta_of(v->g, v->y);
+	const int lead = y.rank - w->n;
+	ir_ref each[MOST_PLACES];
+	if (i == w->n) {
+		ir_meta t = y;
+		t.rank = (uint8_t)(lead + 2 * w->n);
+		for (int k = 0; k < w->n; k++) t.dim[lead + 2 * k] = y.dim[lead + k], t.dim[lead + 2 * k + 1] = 1;
+		return place < 0 ? ir_expand(v->g, none, t.rank, t.dim, v->site) : ir_reshape(v->g, part[place], t.rank, t.dim, v->site);
+	}
+	const int64_t size = w->size[i], axis = lead + 2 * i + 1;
+	for (int64_t k = 0; k < w->stride[i]; k++) {
+		each[k] = beside(v, w, i + 1, place < 0 || k >= size ? -1 : place * size + k, part, none);
+		if (each[k] == IR_NONE) return IR_NONE;
+	}
+	return w->stride[i] == 1 ? each[0] : ir_emit(v->g, IR_cat, (int)w->stride[i], each, 1, &axis, v->site);
+}
+
+static bool is_apart(const ir_window *w)
+{
+	bool all = true;
+	for (int i = 0; i < w->n; i++) all &= w->dilation[i] == 1 && w->stride[i] >= w->size[i] && w->stride[i] <= MOST_PLACES;
+	return all;
+}
+
+/* Windows of few places, put back: x with its padding. */
+static ir_ref unpooled(const vjp *v, const ir_window *w, const ir_ref *part, int64_t places, ir_ref none)
+{
+	ir_meta t = ir_meta_of(v->g, v->y);
+	ir_ref column[MOST_PLACES];
+	const int64_t last = t.rank;
+	if (is_apart(w)) {
+		for (int i = 0; i < w->n; i++) t.dim[t.rank - w->n + i] *= w->stride[i];
+		ir_ref r = ir_reshape(v->g, beside(v, w, 0, 0, part, none), t.rank, t.dim, v->site);
+		for (int i = 0; i < w->n && r != IR_NONE; i++) r = trimmed(v, r, t.rank - w->n + i, x_with_padding(v, w, i));
+		return r;
+	}
+	t.dim[t.rank++] = 1;
+	for (int64_t k = 0; k < places; k++) column[k] = ir_reshape(v->g, part[k], t.rank, t.dim, v->site);
+	return refolded(v, w, ir_emit(v->g, IR_cat, (int)places, column, 1, &last, v->site));
+}
+
 static void grad_MAX_POOL(vjp *v)
 {
 	const ir_window w = window_of(v);
 	const ir_meta m = meta_of(v, 0);
-	const ir_ref least = ir_const_f(v->g, (tj_dtype)m.dtype, 0, NULL, -INFINITY),
-		     rows = ir_window_rows(v->g, source(v, 0), &w, least, v->site);
-	if (rows == IR_NONE || !ir_numel(v->g, v->y)) return;
-	ir_meta t = ir_meta_of(v->g, rows);
-	const int places = t.rank - 1;
-	const ir_ref at = with(v, IR_argmax, rows, 2, (int64_t[]){ true, places }), none = ir_const_f(v->g, (tj_dtype)m.dtype, 0, NULL, 0);
-	t.dim[places] = 1;
-	const ir_ref dy = ir_reshape(v->g, v->grad, t.rank, t.dim, v->site), hit = op2(v, IR_eq, positions(v, rows, places), at);
-	ir_ref r = where(v, hit, dy, none);
-	for (int i = 0; i < w.n; i++) t.dim[places + i] = w.size[i];
-	r = ir_reshape(v->g, r, places + w.n, t.dim, v->site);
-	for (int i = w.n; i-- > 0;) {
+	const ir_ref least = ir_const_f(v->g, (tj_dtype)m.dtype, 0, NULL, -INFINITY), none = ir_const_f(v->g, (tj_dtype)m.dtype, 0, NULL, 0);
+	ir_ref part[MOST_PLACES], r;
+	int64_t places = 1;
+	if (!ir_numel(v->g, v->y)) return;
+	for (int i = 0; i < w.n; i++) places *= w.size[i];
+	if (places > MOST_PLACES) r = refolded(v, &w, to_largest(v, &w, least, none));
+	else r = to_largest_of_few(v, &w, least, none, places, part) ? unpooled(v, &w, part, places, none) : IR_NONE;
+	for (int i = 0; i < w.n && r != IR_NONE; i++) {
 		const int axis = m.rank - w.n + i;
-		const int64_t size = m.dim[axis], before = w.before[i], all = before + size + ir_window_behind(&w, i, size);
-		r = folded(v, r, axis, w.stride[i], w.dilation[i], all);
-		if (all != size) r = with(v, IR_slice, r, 4, (int64_t[]){ axis, before, before + size, 1 });
+		if (x_with_padding(v, &w, i) != m.dim[axis])
+			r = with(v, IR_slice, r, 4, (int64_t[]){ axis, w.before[i], w.before[i] + m.dim[axis], 1 });
 	}
-	give(v, 0, r);
+	if (r != IR_NONE) give(v, 0, r);
 }
 
 /* ---- indexing ---- */

@@ -174,6 +174,33 @@ static bool feeds_reduction(lo_low *L, const lo_group *G, ir_ref r)
 	return found || L->oom;
 }
 
+/* All stores of the group walk the two atoms as one axis. */
+static bool stored_together(const lo_group *G, int outer, int inner)
+{
+	bool all = true;
+	for (uint32_t i = 0; i < G->save.n; i++) {
+		const lo_expr e = lo_linear(G, G->save.v[i].map, G->save.v[i].dest->stride);
+		all &= e.c[outer] == e.c[inner] * G->ext[inner];
+	}
+	return all;
+}
+
+/* The columns of product r, which the group reads at m, would be walked in short runs, as they are stored: a tile would have few of them. */
+static bool tears_columns(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
+{
+	int64_t run = 1;
+	if (lo_node(L, ir_src(L->g, lo_node(L, r), 1))->rank < 2) return false; /* by a vector: there are no columns */
+	const lo_expr *column = &m->e[m->rank - 1];
+	for (int inner = -1, next = 0; next >= 0; inner = next) {
+		next = -1;
+		for (int a = 0; a < G->natom; a++)
+			if (G->ext[a] > 1 && column->c[a] == run) next = a;
+		if (next < 0 || (inner >= 0 && !stored_together(G, next, inner))) break;
+		run *= G->ext[next];
+	}
+	return run < G->window_row && run < lo_dim(L, r)[m->rank - 1];
+}
+
 /* Gives the group an r for product r, which it reads at m: the summed axis. */
 static lo_use *join_product(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store)
 {
@@ -183,6 +210,7 @@ static lo_use *join_product(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool st
 	if (G->reduces) return refuse(L, "the kernel computes a reduction or another product");
 	if (rest_of(L, G, r, m, used) != 1) return refuse(L, AGAIN);
 	if (store && !lo_covers(L, G, r, m)) return refuse(L, NOT_ONCE);
+	if (tears_columns(L, G, r, m)) return refuse(L, "its columns would be stored a few at a time: tiles would be narrow");
 	if (red > 1 && !lo_add_atom(G, red, true, 1)) return refuse(L, "the kernel has too many dimensions");
 	G->reduces = G->product = true;
 	G->red = red;

@@ -359,9 +359,9 @@ typedef struct lo_backend {
 	void (*use_gate)(void (*enter)(void), void (*leave)(void));
 	const char *version;          /* of the compiler: "19.1.4" */
 	const char *(*build)(void);   /* rt_build() of the plug-in: only code of the library's own build is kept for other processes; NULL: none */
-	/* May be NULL. For tests: what is decided for a kernel on vectors of so many bits (codegen_llvm/recipe.h), and the code that follows;
+	/* May be NULL. For tests: what is decided for a kernel on that CPU (codegen_llvm/recipe.h), and the code that follows;
 	 * given: a recipe as text, or NULL: it is made. Appends to both texts. */
-	tj_status (*recipe)(const lo_kernel *k, const lo_schedule *s, int bits, const char *given, rt_text *recipe, rt_text *code, rt_err *err);
+	tj_status (*recipe)(const lo_kernel *k, const lo_schedule *s, rt_cpu cpu, const char *given, rt_text *recipe, rt_text *code, rt_err *err);
 } lo_backend;
 bool lo_backend_gone(void); /* the process is exiting: nothing can be compiled any more, so the evaluator runs */
 const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so. NULL: not there; *why says why */

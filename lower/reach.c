@@ -29,13 +29,23 @@ static bool on_device(const lo_low *L, const lo_group *G, ir_ref r)
 	return !L->devices || lo_node(L, r)->device == G->device;
 }
 
+/* How many elements of an operand that is read at e are adjacent along axes that are not reduced. */
+static int64_t adjacent_run(const lo_group *G, const lo_expr *e)
+{
+	int64_t run = 1;
+	for (bool more = true; more;) {
+		more = false;
+		for (int a = 0; a < G->natom && !more; a++)
+			if (!G->isr[a] && G->ext[a] > 1 && e->c[a] == run) run *= G->ext[a], more = true;
+	}
+	return run;
+}
+
 /* Windows, read where they lie: where rows have few adjacent elements, a target may be quicker with windows that are stored. */
 static bool jumps(const lo_group *G, const lo_expr *e)
 {
 	lo_index x = { 0 };
-	bool rows = !G->window_row;
-	for (int a = 0; a < G->natom; a++) rows |= !G->isr[a] && e->c[a] == 1 && G->ext[a] >= G->window_row;
-	return G->product && rows && lo_r_jumps(G, e, &x.rcoef, x.jump);
+	return G->product && adjacent_run(G, e) >= G->window_row && lo_r_jumps(G, e, &x.rcoef, x.jump);
 }
 
 bool lo_has_index(const lo_group *G, const lo_expr *e)
@@ -155,12 +165,21 @@ static bool is_number(const lo_low *L, const lo_use *u)
 	return all;
 }
 
+/* A view that a product cannot index as it lies, stored in row-major order. */
+static lo_use *ask_stored(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
+{
+	const lo_expr e = lo_row_major(L, G, r, m);
+	return L->val[r].how == LO_VIEW && on_device(L, G, r) && lo_has_index(G, &e) ? load(L, r, m, r) : NULL;
+}
+
 static lo_use *ask_view(lo_low *L, lo_group *G, ir_ref r, lo_map *m)
 {
 	ir_ref src = ir_src(L->g, lo_node(L, r), 0);
 	lo_map *o = lo_map_view(L, G, r, m);
 	if (o) {
-		lo_use *in = lo_ask(L, G, src, o), *u = in ? new_use(L, r, m, L->val[r].light ? LO_FROM_VIEW : LO_FROM_LATER) : NULL;
+		lo_use *in = lo_ask(L, G, src, o);
+		if (!in && G->product && ir_numel(L->g, r) > ir_numel(L->g, src)) in = ask_stored(L, G, src, o);
+		lo_use *u = in ? new_use(L, r, m, L->val[r].light ? LO_FROM_VIEW : LO_FROM_LATER) : NULL;
 		return u && add_source(L, u, 0, in) ? u : NULL;
 	}
 	return lo_ask_solid(L, G, r, m);

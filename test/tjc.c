@@ -152,12 +152,15 @@ static tj_status put_recipes(const lo_kernel *k, const lo_schedule *s, rt_text *
 	const lo_backend *llvm = lo_backend_find("llvm", &why);
 	rt_text code = { 0 };
 	tj_status st = llvm ? TJ_OK : rt_fail(err, TJ_ERR_COMPILE, "tjc", "%s", why);
-	for (int bits = 512; st == TJ_OK && bits >= 256; bits /= 2) st = llvm->recipe(k, s, bits, NULL, t, &code, err);
+	for (int bits = 512; st == TJ_OK && bits >= 256; bits /= 2) {
+		const rt_cpu cpu = { bits, bits == 512 ? rt_features_for(~0u) : 0 };
+		st = llvm->recipe(k, s, cpu, NULL, t, &code, err);
+	}
 	rt_text_free(&code);
 	return st;
 }
 
-/* What is decided for the code of each kernel, with vectors of 512 and of 256 bits. */
+/* What is decided for the code of each kernel, with vectors of 512 bits, on a CPU that has all features, and of 256 bits. */
 static tj_status run_recipes(const ir_graph *from, ir_graph *to, rt_text *t, rt_err *err)
 {
 	rt_text all = { 0 };

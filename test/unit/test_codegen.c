@@ -89,7 +89,7 @@ static void check_recipe(const lo_kernel *k, const lo_schedule *s)
 	rt_err err = { 0 };
 	rt_text how[2] = { 0 }, code[2] = { 0 };
 	for (int i = 0; i < 2; i++)
-		if (llvm->recipe(k, s, llvm->width(), i ? how[0].s : NULL, &how[i], &code[i], &err) != TJ_OK)
+		if (llvm->recipe(k, s, rt_cpu_now(), i ? how[0].s : NULL, &how[i], &code[i], &err) != TJ_OK)
 			fail_msg("%s\n%s", err.message, rt_str(&how[0]));
 	assert_string_equal(rt_str(&how[0]), rt_str(&how[1]));
 	assert_string_equal(rt_str(&code[0]), rt_str(&code[1]));
@@ -115,8 +115,8 @@ static void check_key(const lo_kernel *k, const lo_schedule *s)
 	lo_code_key(&other, s, &key[2]);
 	assert_string_equal(rt_str(&key[0]), rt_str(&key[1]));
 	assert_int_equal(!strcmp(rt_str(&key[0]), rt_str(&key[2])), lo_amount(k, s) == lo_amount(&other, s));
-	if (llvm->recipe(k, s, llvm->width(), NULL, &how[0], &code[0], &err) != TJ_OK ||
-	    llvm->recipe(k, &by, llvm->width(), NULL, &how[1], &code[1], &err) != TJ_OK)
+	if (llvm->recipe(k, s, rt_cpu_now(), NULL, &how[0], &code[0], &err) != TJ_OK ||
+	    llvm->recipe(k, &by, rt_cpu_now(), NULL, &how[1], &code[1], &err) != TJ_OK)
 		fail_msg("%s", err.message);
 	assert_string_equal(rt_str(&code[0]), rt_str(&code[1]));
 	for (int i = 0; i < 2; i++) rt_text_free(&how[i]), rt_text_free(&code[i]);

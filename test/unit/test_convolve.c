@@ -311,6 +311,66 @@ static void adaptive_pools(void **state)
 	}
 }
 
+/* ---- the gradient by the weight, with so many channels that a kernel reads x with its channels last ---- */
+typedef struct weighed { int n, c, groups, out, h, w, kh, kw, stride, pad, dilation; } weighed;
+
+static void by_weight(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const weighed *k = self;
+	tj_tensor *y = tj_conv2d(in[0], in[1], NULL, TJ_OPTS(tj_conv_opts, .stride = TJ_EACH(k->stride), .padding = TJ_EACH(k->pad),
+	                                                     .dilation = TJ_EACH(k->dilation), .groups = k->groups));
+	if (tj_grad(out, tj_sum(tj_mul(y, in[2]), TJ_ALL, false), TJ_LIST(in[1]), NULL) != TJ_OK) out[0] = y;
+}
+
+static double small(int64_t i) { return (double)(i * 7 % 11 - 5); }
+
+/* of element (o, c, i, j) of the weight */
+static double weight_gradient(const weighed *k, int64_t oh, int64_t ow, int o, int c, int i, int j)
+{
+	const int64_t in = k->c / k->groups, channel = o / (k->out / k->groups) * in + c;
+	double sum = 0;
+	for (int64_t n = 0; n < k->n; n++)
+		for (int64_t y = 0; y < oh; y++)
+			for (int64_t x = 0; x < ow; x++) {
+				const int64_t r = y * k->stride - k->pad + i * k->dilation, col = x * k->stride - k->pad + j * k->dilation;
+				if (r < 0 || r >= k->h || col < 0 || col >= k->w) continue;
+				sum += small(((n * k->out + o) * oh + y) * ow + x) * small(((n * k->c + channel) * k->h + r) * k->w + col);
+			}
+	return sum;
+}
+
+static void gradients_by_weight(void **state)
+{
+	static const weighed of[] = {
+		{ 2, 10, 1, 5, 7, 9, 2, 3, 1, 0, 1 },  { 3, 16, 1, 4, 8, 6, 3, 2, 2, 1, 1 }, { 2, 32, 1, 3, 9, 9, 3, 1, 1, 1, 2 },
+		{ 2, 30, 3, 6, 6, 8, 3, 3, 1, 1, 1 }, { 1, 28, 1, 2, 8, 8, 2, 3, 1, 2, 3 }, { 2, 64, 2, 4, 5, 7, 1, 3, 3, 0, 1 },
+	};
+	(void)state;
+	for (size_t t = 0; t < sizeof of / sizeof *of; t++) {
+		weighed k = of[t];
+		const int64_t oh = (k.h + 2 * k.pad - (k.kh - 1) * k.dilation - 1) / k.stride + 1,
+			      ow = (k.w + 2 * k.pad - (k.kw - 1) * k.dilation - 1) / k.stride + 1, in = k.c / k.groups;
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend));
+		tj_fn *f = tj_compile(c, by_weight, &k, TJ_OPTS(tj_compile_opts, .nin = 3, .nout = 1, .name = "by_weight"));
+		const int64_t nx = (int64_t)k.n * k.c * k.h * k.w, ny = (int64_t)k.n * k.out * oh * ow, nw = (int64_t)k.out * in * k.kh * k.kw;
+		float *data = malloc(sizeof *data * (size_t)(nx + ny + nw));
+		for (int64_t i = 0; i < nx; i++) data[i] = (float)small(i);
+		for (int64_t i = 0; i < ny; i++) data[nx + i] = (float)small(i);
+		for (int64_t i = 0; i < nw; i++) data[nx + ny + i] = 1;
+		tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(k.n, k.c, k.h, k.w), data),
+			  *w = tj_from_data(c, TJ_F32, TJ_SHAPE(k.out, in, k.kh, k.kw), data + nx + ny),
+			  *dy = tj_from_data(c, TJ_F32, TJ_SHAPE(k.n, k.out, oh, ow), data + nx);
+		const float *got = tj_data(tj_call1(f, TJ_LIST(x, w, dy)));
+		assert_non_null(got);
+		for (int64_t i = 0; i < nw; i++)
+			assert_float_equal(got[i], weight_gradient(&k, oh, ow, (int)(i / (in * k.kh * k.kw)), (int)(i / (k.kh * k.kw) % in),
+			                                            (int)(i / k.kw % k.kh), (int)(i % k.kw)),
+			                   0);
+		free(data);
+		tj_close(c);
+	}
+}
+
 /* ---- training a small network: a sweep of batches makes code twice at most ---- */
 static void network(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -456,6 +516,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(convs),          cmocka_unit_test(paddings), cmocka_unit_test(pools),
 		                            cmocka_unit_test(adaptive_pools), cmocka_unit_test(sweep),    cmocka_unit_test(long_rows),
-		                            cmocka_unit_test(errors) };
+		                            cmocka_unit_test(errors), cmocka_unit_test(gradients_by_weight) };
 	KIT_RUN(tests);
 }

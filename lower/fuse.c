@@ -185,7 +185,7 @@ static bool stored_together(const lo_group *G, int outer, int inner)
 	return all;
 }
 
-/* The columns of product r, which the group reads at m, would be walked in short runs, as they are stored: a tile would have few of them. */
+/* The columns of product r, which the group reads at m, would be walked in short runs, as they are stored: tiles would be narrow. */
 static bool tears_columns(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 {
 	int64_t run = 1;

@@ -328,3 +328,18 @@ tj_tensor *ox_scan(ox_call *o, const char *site)
 		ox_put(o, s.states + k, arranged(o, "scan_output_axes", "scan_output_directions", k, ys[k], false));
 	return NULL;
 }
+
+/* ---- optionals of a tensor ---- */
+tj_tensor *ox_optional_has_element(ox_call *o, const char *site)
+{
+	(void)site;
+	o->out[0] = known(o, TJ_BOOL, ox_has(o, 0) && (ox_in(o, 0)->t || ox_in(o, 0)->h));
+	return NULL;
+}
+
+tj_tensor *ox_optional_get_element(ox_call *o, const char *site)
+{
+	(void)site;
+	o->out[0] = *ox_in(o, 0);
+	return NULL;
+}

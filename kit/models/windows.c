@@ -234,7 +234,8 @@ tj_tensor *ox_average_pool(ox_call *o, const char *site)
 		int64_t dim[TJ_MAX_RANK + 1];
 		ox_dims_of(x, dim);
 		ones = roomy(site, tj_full(tj_dtype_of(x), dim, tj_f(1)), &was, tj_f(0), false);
-		return tj_div(tj_avg_pool(y, listed(&w, true, list), ceil, 1), tj_avg_pool(ones, list, ceil, 1));
+		tj_tensor *sum = tj_avg_pool(y, listed(&w, true, list), ceil, 1);
+		return tj_div(sum, tj_avg_pool(ones, list, ceil, 1));
 	}
 	return tj_avg_pool(y, listed(&w, true, list), ceil, padding ? 0 : -1);
 }

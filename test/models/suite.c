@@ -50,9 +50,10 @@ static bool agrees(const example *e, int k, tj_tensor *y, tj_tensor *want, char 
 	}
 	const void *a = tj_data(y), *b = tj_data(want);
 	const tj_dtype t = tj_dtype_of(y);
+	const double last = t == TJ_BF16 ? 0x1p-7 : t == TJ_F16 ? 0x1p-10 : 0; /* one unit of the last place of 16 bits */
 	for (int64_t i = 0; strcmp(e->how, "shapes") && i < tj_numel(y); i++) {
 		const double p = at(a, t, i), q = at(b, t, i);
-		if (p == q || (isnan(p) && isnan(q)) || fabs(p - q) <= e->atol + e->rtol * fabs(q)) continue;
+		if (p == q || (isnan(p) && isnan(q)) || fabs(p - q) <= e->atol + fmax(e->rtol, last) * fabs(q)) continue;
 		sprintf(why, "output %d, element %lld: %.9g, not %.9g", k, (long long)i, p, q);
 		return false;
 	}

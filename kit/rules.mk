@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # libtjkit, what stands around the compiler: kit/README.md. It is built over <tj.h> alone. Its tests are the programs of test/kit.
-KITSRC  := $(wildcard kit/nn/*.c kit/data/*.c kit/files/*.c kit/dist/*.c)
+KITSRC  := $(wildcard kit/nn/*.c kit/data/*.c kit/files/*.c kit/models/*.c kit/dist/*.c)
 KITOBJ  := $(KITSRC:%.c=$(BUILD)/%.o)
 KITLIBS  = -ljansson -lz -ldl -lm -lpthread
 KITTESTS:= $(patsubst %.c,$(BUILD)/%,$(wildcard test/kit/*.c)) # test_*.c run by themselves, the others by a script
@@ -23,7 +23,7 @@ $(BUILD)/test/kit/%.o: OPT = -O1 -g1
 $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $< $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lcmocka $(KITLIBS) $(LDLIBS)
 test-build: $(KITTESTS) $(BUILD)/tj-kit
-KITEXAMPLES := $(patsubst %.c,$(BUILD)/%,$(shell grep -lE '<tj(nn|data|files|dist)\.h>' examples/*.c))
+KITEXAMPLES := $(patsubst %.c,$(BUILD)/%,$(shell grep -lE '<tj(nn|data|files|model|dist)\.h>' examples/*.c))
 $(KITEXAMPLES): $(BUILD)/libtjkit.so
 san-tests: $(KITTESTS)
 $(BUILD)/tj-kit: bench/kit.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
@@ -32,7 +32,7 @@ $(BUILD)/tj-kit: bench/kit.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/lib
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)
 
 # ---- installation ----
-KITINC   = tjnn.h tjdata.h tjfiles.h tjdist.h
+KITINC   = tjnn.h tjdata.h tjfiles.h tjmodel.h tjdist.h
 install-kit: lib
 	$(INSTALL) -d $(PUT_INC) $(addprefix $(PUT_LIB)/,tjit pkgconfig)
 	$(INSTALL) -m 644 $(KITINC:%=include/%) $(PUT_INC)

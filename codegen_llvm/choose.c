@@ -327,12 +327,13 @@ static void find_columns(const cg_recipe *h, cg_product *p)
 	const bool few_rows = cg_few_rows(h) == ALL_ROWS || (cg_known_rows(h) && h->s->rows <= cg_few_rows(h));
 	const bool few = few_rows && !p->rows_first && !p->ordered && (p->steps == 1 || p->pairs) && x->adjacent && reads;
 	const bool many = !few && !p->rows_first && !p->across && !x->panels && !x->strips && p->steps == 1 && cg_known_rows(h);
-	p->copies = many && (x->adjacent || (x->windows && cg_items_adjacent(h, 1))) && reads;
+	p->copies = many && x->adjacent && reads;
+	p->each = many && x->windows && cg_items_adjacent(h, 1);
 	p->one_tile = p->copies && p->copies_rows && x->adjacent && !cg_computes(h, 1); /* columns and their copy are read alike */
-	p->lone = x->panels || few || p->across || p->copies;
-	p->in_place = !p->across && !p->rows_first && (p->lone || (x->adjacent && !cg_computes(h, 1)));
+	p->lone = x->panels || few || p->across || p->copies || p->each;
+	p->in_place = !p->across && !p->rows_first && !p->each && (p->lone || (x->adjacent && !cg_computes(h, 1)));
 	p->wide = h->bits == 512 && !cg_known_rows(h) && x->adjacent && reads && !x->panels && p->steps == 1 && !cg_computes(h, 1);
-	p->columns_computed = (!p->lone || p->copies || x->words) && !x->strips;
+	p->columns_computed = (!p->lone || p->copies || p->each || x->words) && !x->strips;
 	p->yt = p->columns_computed ? p->t : cg_item_dtype(h, 1);
 	p->unpacked = x->panels || p->across || ((few || p->copies) && whole) || (few && p->masked && p->edge && p->steps == 1);
 }

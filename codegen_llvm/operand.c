@@ -96,6 +96,11 @@ bool cg_steps_adjacent(const cg_recipe *h, int o)
 	return all;
 }
 
+bool cg_has_steps(const cg_recipe *h, uint32_t load)
+{
+	return load == h->product->x.load[1] && lo_jumps(index_of(h, load));
+}
+
 /* ---- arguments of functions ---- */
 /* A step of 0 or 1 is a part of the text, any other one an argument. */
 static void put_parameter(rt_text *t, const char *name, int o, uint32_t i, int64_t step)
@@ -121,6 +126,10 @@ void cg_put_parameters(const cg *c, int o, rt_text *t)
 		const lo_index *at = index_of(c->how, x->other.v[i]);
 		rt_putf(t, ", ptr %%o%d.%u", o, i);
 		put_parameter(t, "oi", o, i, item_step(c->how, o, x->other.v[i]));
+		if (cg_has_steps(c->how, x->other.v[i])) {
+			rt_puts(t, ", ptr %steps");
+			continue;
+		}
 		put_parameter(t, "ok", o, i, at->rcoef);
 		if (!is_even(at)) rt_putf(t, ", i64 %%o0%d.%u", o, i);
 		for (int j = 0; j < LO_JUMPS && at->jump[j].every; j++) rt_putf(t, ", i64 %%oj%d.%u.%d", o, i, j);
@@ -138,6 +147,10 @@ void cg_put_arguments(cg *c, int o, cg_str item, cg_str k, rt_text *t)
 		if (is_even(at)) to = cg_op(c, "add", to, cg_op(c, "mul", k, cg_int(at->rcoef)));
 		rt_putf(t, ", ptr %s", cg_elem(c, memory_dtype(c->how, x->other.v[i]), c->product->first[o][i], to).s);
 		put_argument(t, step);
+		if (cg_has_steps(c->how, x->other.v[i])) {
+			rt_putf(t, ", ptr %s", c->product->steps.s);
+			continue;
+		}
 		put_argument(t, at->rcoef);
 		if (!is_even(at)) rt_putf(t, ", i64 %s", k.s);
 		for (int j = 0; j < LO_JUMPS && at->jump[j].every; j++) rt_putf(t, ", i64 %s", cg_int(at->jump[j].by).s);
@@ -161,12 +174,26 @@ static cg_str from_memory(cg *c, uint32_t load, int lanes, cg_str v)
 /* Other load i at step k of r, but for the item. */
 static cg_str other_step(cg *c, int o, uint32_t i, cg_str k)
 {
-	const lo_index *x = index_of(c->how, cg_product_of(c)->operand[o].other.v[i]);
+	const uint32_t load = cg_product_of(c)->operand[o].other.v[i];
+	const lo_index *x = index_of(c->how, load);
+	if (cg_has_steps(c->how, load)) return cg_read(c, TJ_I64, 1, cg_elem(c, TJ_I64, cg_fmt("%%steps"), k));
 	cg_str r = is_even(x) ? k : cg_op(c, "add", cg_fmt("%%o0%d.%u", o, i), k);
 	cg_str to = times(c, x->group ? cg_op(c, "udiv", r, cg_int(x->group)) : r, "ok", o, i, x->rcoef);
 	for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++)
 		to = cg_op(c, "add", to, cg_op(c, "mul", cg_op(c, "udiv", r, cg_int(x->jump[j].every)), cg_fmt("%%oj%d.%u.%d", o, i, j)));
 	return to;
+}
+
+void cg_put_steps(cg *c, cg_str first, cg_str n)
+{
+	const lo_index *x = index_of(c->how, cg_product_of(c)->x.load[1]);
+	cg_loop k = cg_open(c, "step", cg_int(0), n, cg_int(1), true);
+	const cg_str r = cg_op(c, "add", first, k.i);
+	cg_str at = cg_op(c, "mul", r, cg_int(x->rcoef));
+	for (int j = 0; j < LO_JUMPS && x->jump[j].every; j++)
+		at = cg_op(c, "add", at, cg_op(c, "mul", cg_op(c, "udiv", r, cg_int(x->jump[j].every)), cg_int(x->jump[j].by)));
+	cg_write(c, TJ_I64, 1, at, cg_elem(c, TJ_I64, c->product->steps, k.i));
+	cg_close(c, &k);
 }
 
 /* The number of the main load among the others, where it is one of them. */

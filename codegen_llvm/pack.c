@@ -44,12 +44,16 @@ static void copy_vectors(cg *c, int o, int vecs, cg_str q, cg_str item, cg_str k
 	}
 }
 
-/* Prefetches what copy_vectors() will read some rows later. */
-static void ask_rows(cg *c, int vecs, cg_str q)
+/* Prefetches what copy_vectors() will read some rows later; of windows, whose rows lie far from one another, what the next panel reads. */
+static void ask_rows(cg *c, int vecs, cg_str q, cg_str k)
 {
 	const cg_product *p = cg_product_of(c);
 	const tj_dtype from = cg_item_dtype(c->how, 1);
 	const int bytes = vecs * p->w * (int)tj_dtype_size(from);
+	if (cg_is_grouped(c->how, 1)) {
+		if (p->each) cg_prefetch(c, cg_main_row(c, 1, k), bytes);
+		return;
+	}
 	cg_str far = cg_elem(c, from, q, cg_op(c, "mul", cg_fmt("%%sk"), cg_int(ROWS_AHEAD)));
 	for (int b = 0; b < bytes; b += RT_LINE) cg_prefetch(c, far, b);
 }
@@ -72,7 +76,7 @@ static void pack_along(cg *c, int o, int width)
 	if (even) {
 		cg_loop j = cg_open(c, "j", cg_int(0), whole, cg_int(width), true);
 		cg_str q = cg_elem(c, from, row, j.i);
-		if (o && !cg_is_grouped(c->how, o)) ask_rows(c, vecs, q);
+		if (o) ask_rows(c, vecs, q, k.i);
 		copy_vectors(c, o, vecs, q, j.i, k.i, step, cg_elem(c, t, to, cg_op(c, "mul", j.i, cg_int(LO_TILE_PANEL))), NULL);
 		cg_close(c, &j);
 	}

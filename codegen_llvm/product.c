@@ -85,6 +85,10 @@ static unit put_unit(cg *c)
 	put_operands(c, &u);
 	const cg_num up = cg_mul(c, cg_add(c, cg_div_up(c, rows, cg_lit(LO_TILE_ROWS)), cg_lit(1)), cg_lit(LO_TILE_ROWS * LO_ROW_ROOM));
 	u.packed = cg_fmt("%%scratch");
+	if (cg_has_steps(c->how, p->x.load[1])) {
+		c->product->steps = u.packed;
+		u.packed = cg_elem(c, TJ_I64, u.packed, cg_int(LO_TILE_STEPS));
+	}
 	u.panels = cg_elem(c, p->t, u.packed, cg_add(c, up, cg_lit(LO_TILE_SLACK)).s);
 	for (int o = 0; p->ordered && o < 2; o++)
 		u.fit[o] = cg_elem(c, TJ_I16, u.panels, cg_int(o - 2)); /* the last bytes of what lies between the two */
@@ -357,6 +361,14 @@ static panel copy_panel(cg *c, const unit *u, const part *k, const plan *t, cg_s
 	return copy;
 }
 
+/* The panel that begins at column j, packed. */
+static panel pack_panel(cg *c, const unit *u, const part *k, cg_str j)
+{
+	const cg_str width = cg_int(cg_product_of(c)->width);
+	call_pack(c, u, 1, u->panels, j, cg_least(c, cg_op(c, "sub", u->columns, j), width), k);
+	return (panel){ .j = j, .y = u->panels, .step = width };
+}
+
 static void pack_rows(cg *c, const unit *u, const part *k, const plan *t)
 {
 	const cg_str all = cg_int(cg_product_of(c)->most),
@@ -406,7 +418,9 @@ static void put_by_panels(cg *c, const unit *u, const part *k, const plan *t)
 	const cg_str from = p->wide ? put_wide(c, u, k, t) : cg_int(0);
 	cg_loop j = cg_open(c, "j", from, u->columns, cg_int(p->width), p->wide);
 	cg_str next = cg_int(0), column = cg_hide(c, j.i);
-	const panel y = p->copies ? copy_panel(c, u, k, t, column, &next) : put_panel(c, u, k, t, column);
+	const panel y = p->copies ? copy_panel(c, u, k, t, column, &next)
+	                : p->each ? pack_panel(c, u, k, column)
+	                          : put_panel(c, u, k, t, column);
 	cg_loop i = cg_open(c, "t", next, t->n, cg_int(1), p->copies);
 	put_tile(c, u, k, t, &y, cg_hide(c, i.i));
 	cg_close(c, &i);
@@ -436,6 +450,7 @@ static void put_tiles(cg *c, const unit *u)
 	part k = { .k = first, .nk = cg_least(c, cg_op(c, "sub", red.s, first), cg_int(p->chunk)), .first = cg_cmp(c, "eq", first, cg_int(0)) };
 	k.last = cg_cmp(c, "sle", cg_op(c, "sub", red.s, first), cg_int(p->chunk));
 	for (int o = 0; p->ordered && o < (p->x.words ? 1 : 2); o++) cg_write(c, TJ_I16, 1, cg_int(-1), u->fit[o]);
+	if (cg_has_steps(c->how, p->x.load[1])) cg_put_steps(c, k.k, k.nk);
 	if (packs_rows(p)) pack_rows(c, u, &k, &t);
 	if (!p->lone) pack_columns(c, u, &k, &t);
 	if (p->ordered)

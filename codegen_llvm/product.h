@@ -37,6 +37,7 @@ struct cg_writer {
 	uint32_t round;
 	cg_str first[2][2 * LO_AHEAD_LOADS]; /* of each other load of an operand: the address at the first item of the block, r = 0 */
 	cg_num pitch;           /* of the sums of the block */
+	cg_str steps;           /* where the main load of the columns jumps: a table in scratch memory, elements from r = 0 to each step of a chunk */
 	/* Names of the functions that it calls: */
 	cg_str pack[2], tile[CG_MOST_TILES], edge_tile[CG_MOST_TILES], strip,
 		strip_step; /* tiles by number in `rows`; of dots.c: the first ones */
@@ -45,6 +46,8 @@ struct cg_writer {
 static inline const cg_product *cg_product_of(const cg *c) { return &c->product->p; }
 
 /* ---- operand.c ---- */
+bool cg_has_steps(const cg_recipe *h, uint32_t load); /* functions find its steps of r in a table */
+void cg_put_steps(cg *c, cg_str first, cg_str n);     /* writes the table of the steps first .. first + n */
 cg_str cg_main_step(cg *c, int o, cg_str k); /* of such a load: elements from step 0 to step k */
 cg_str cg_main_row(cg *c, int o, cg_str k); /* the address of step k of the first item, in a function that packs */
 void cg_put_parameters(const cg *c, int o, rt_text *t); /* of a function that computes the operand */

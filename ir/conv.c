@@ -107,13 +107,13 @@ static ir_ref columns(const made *m, ir_ref x, const ir_window *w)
 }
 
 /* Two axes of stride 1: rows of x with their padding follow one another, so a place of the window is one step further in all windows.
- * Columns across the end of a row are computed, too, and dropped. Kernels of CPUs read them where they lie (lo_index.jump). FEW: storing
- * the windows takes as long as so many columns more of one row of the result, measured. */
+ * Columns across the end of a row are computed, too, and dropped. Kernels of CPUs read them where they lie (lo_index.jump). Short rows:
+ * storing the windows takes as long as FEW columns more of one row of the result, measured. */
 static bool is_flat(const ir_window *w, int64_t out, const ir_meta *to)
 {
-	enum { FEW = 12 };
+	enum { FEW = 12, LONG = 28 };
 	if (w->n != 2 || w->stride[0] != 1 || w->stride[1] != 1 || product(2, w->size) < 2) return false;
-	return (ir_window_span(w, 1) - 1) * out <= FEW * to->dim[3];
+	return to->dim[3] >= LONG || (ir_window_span(w, 1) - 1) * out <= FEW * to->dim[3];
 }
 
 /* [N, C * places, rows * width] for results of `rows` rows; width: of a row of x with its padding. */

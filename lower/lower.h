@@ -266,6 +266,7 @@ enum {
 		IR_CHAIN +
 		1, /* rows of a packed panel: if panels were a multiple of a page apart, their rows would share a set of the cache */
 	LO_ROW_ROOM = IR_CHAIN + 16, /* elements from row to row of packed rows that lie as rows: for the same reason */
+	LO_TILE_STEPS = 2 * IR_CHAIN, /* most steps of r in a chunk of which there is a table */
 	LO_TILE_SLACK = 64
 };
 

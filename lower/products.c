@@ -383,5 +383,6 @@ void lo_tile_units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 	s->scratch = (size_t)((LO_ROW_ROOM * rows + (x.strips && x.row < 0 ? 1 : LO_TILE_PANEL) * columns + rows * columns +
 	                       3 * LO_TILE_SLACK + (x.across && !x.bytes ? (k->few ? lo_most_few(k, &x) : m) * red : 0)) *
 	                      size);
+	if (lo_jumps(index_of(k, x.load[1]))) s->scratch += sizeof(int64_t) * LO_TILE_STEPS;
 	s->unit_ns = element * (double)(s->rows * s->block) + 20;
 }

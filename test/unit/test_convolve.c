@@ -344,6 +344,7 @@ static void gradients_by_weight(void **state)
 	static const weighed of[] = {
 		{ 2, 10, 1, 5, 7, 9, 2, 3, 1, 0, 1 },  { 3, 16, 1, 4, 8, 6, 3, 2, 2, 1, 1 }, { 2, 32, 1, 3, 9, 9, 3, 1, 1, 1, 2 },
 		{ 2, 30, 3, 6, 6, 8, 3, 3, 1, 1, 1 }, { 1, 28, 1, 2, 8, 8, 2, 3, 1, 2, 3 }, { 2, 64, 2, 4, 5, 7, 1, 3, 3, 0, 1 },
+		{ 3, 28, 1, 3, 14, 16, 2, 3, 1, 0, 1 }, /* three chunks of windows */
 	};
 	(void)state;
 	for (size_t t = 0; t < sizeof of / sizeof *of; t++) {

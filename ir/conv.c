@@ -111,7 +111,7 @@ static ir_ref columns(const made *m, ir_ref x, const ir_window *w)
  * storing the windows takes as long as FEW columns more of one row of the result, measured. */
 static bool is_flat(const ir_window *w, int64_t out, const ir_meta *to)
 {
-	enum { FEW = 12, LONG = 28 };
+	enum { FEW = 12, LONG = 14 };
 	if (w->n != 2 || w->stride[0] != 1 || w->stride[1] != 1 || product(2, w->size) < 2) return false;
 	return to->dim[3] >= LONG || (ir_window_span(w, 1) - 1) * out <= FEW * to->dim[3];
 }

@@ -88,6 +88,7 @@ typedef struct cg {
 	uint32_t tmp, key;  /* tmp: number of the last temporary. key: number of the section, for cg_val.wide_key */
 	bool in_loop, masked;
 	cg_str mask;        /* masked: which lanes are present */
+	bool laps;          /* masked: the first lanes are absent, and all may be loaded (overlap.c) */
 	cg_str at;          /* index of lane 0 along the lanes' dimension */
 	cg_str r;           /* lanes along d: the index r */
 	cg_str unit_index;  /* number of the unit, parts of r not counted */
@@ -120,6 +121,12 @@ tj_status cg_kernel(const cg_recipe *how, cg_owns *owns, rt_text *out, rt_err *e
 void cg_sections(cg *c); /* all sections, at this point */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections for the vectors of lo..hi */
 void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s); /* the same inside a loop over rows, with the values of the row before the vectors */
+
+/* ---- overlap.c ---- */
+/* The elements stop..hi of the row lo..hi. */
+void cg_overlapped_tail(cg *c, cg_str lo, cg_str stop, cg_str hi, const cg_span *s);
+/* v, with what is at p in the lanes that the mask leaves out */
+cg_str cg_keep_absent(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask);
 
 /* ---- own.c ---- */
 void cg_begin_own(cg *c, rt_text *parameters);   /* text now goes to a function of the kernel's own; frees parameters */
@@ -158,6 +165,9 @@ void cg_wide_close(cg *c);
 
 /* ---- rare.c: selects whose last operand is rarely needed ---- */
 void cg_rare(cg *c, uint32_t select, void (*put)(cg *c, uint32_t ins)); /* put writes an instruction */
+
+/* ---- nan.c: maxima and minima that test for NaN at the end ---- */
+bool cg_put_extreme(cg *c, uint32_t ins); /* false: it is none of those */
 
 /* ---- stream.c: stores that bypass the caches ---- */
 void cg_put_streams(cg *c); /* in the entry: %nt, whether streamed stores meet whole lines */
@@ -211,6 +221,9 @@ void cg_point(cg *c, uint32_t ins);
 void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src);
 void cg_convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v); /* LO_CONVERT */
 cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* value, with `other` in absent lanes */
+
+/* ---- small.c: i64 that fit into 32 bits ---- */
+void cg_put_small(cg *c, cg_str name, const lo_ins *in);
 
 /* ---- x86.c: instructions by their names ---- */
 void cg_x86_fence(rt_text *t);                        /* streamed stores before all later ones */

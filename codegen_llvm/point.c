@@ -308,6 +308,7 @@ static void prim(cg *c, uint32_t i)
 	cg_str name = cg_fmt("%%v%u%s", i, c->how->of[i].place == CG_BODY ? c->copy : ""), src[3];
 	for (int k = 0; k < in->nsrc; k++) src[k] = cg_use(c, in->src[k], vec);
 	if (vec && cg_balances(c, in)) cg_balanced(c, name, in, src);
+	else if (vec && cg_takes_small(c->how, in)) cg_put_small(c, name, in);
 	else {
 		if (in->nsrc == 2) guard_divisor(c, in, vec, &src[1]);
 		cg_prim(c, name, in, vec ? c->lanes : 1, src);
@@ -373,6 +374,9 @@ void cg_point(cg *c, uint32_t i)
 	case LO_NUM: number(c, i); break;
 	case LO_SIZE: size(c, i); break;
 	case LO_INDEX: index_(c, i); break;
+	case LO_SELECT:
+		if (!cg_put_extreme(c, i)) prim(c, i);
+		break;
 	default: prim(c, i);
 	}
 }

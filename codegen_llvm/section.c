@@ -55,8 +55,8 @@ static void either(cg *c, uint32_t i)
 static void straight(cg *c, const lo_section *s)
 {
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
-		if (c->how->of[i].rare) continue;
-		if (c->how->of[i].branches) cg_rare(c, i, either);
+		if (c->how->of[i].rare && c->lanes > 1) continue;
+		if (c->how->of[i].branches && c->lanes > 1) cg_rare(c, i, either);
 		else either(c, i);
 	}
 }

@@ -139,6 +139,7 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 	if (s.main && c->how->form == CG_WIDE) wide_loop(c, lo, stop, s.guard_main);
 	else if (s.main) main_loop(c, lo, stop, s.guard_main, staged);
 	if (staged) cg_stage_tail(c, stop, hi);
+	else if (s.tail && c->how->overlaps) cg_overlapped_tail(c, lo, stop, hi, &s);
 	else if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
 }
 

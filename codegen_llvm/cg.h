@@ -67,6 +67,7 @@ typedef struct cg_own {
 } cg_own;
 typedef rt_vec(cg_own) cg_owns;
 
+typedef struct cg_constant { uint8_t dtype; int64_t bits; } cg_constant; /* in memory, in all lanes of a register */
 enum { CG_WIDEST = 64 /* lanes of a register */ };
 
 typedef struct cg {
@@ -80,6 +81,8 @@ typedef struct cg {
 	cg_num block;       /* indices of the last dimension per unit */
 	cg_val *val;        /* by instruction */
 	rt_text entry, unit, pre, body;
+	rt_text data;       /* constants in memory (constants.c) */
+	rt_vec(cg_constant) constant;
 	rt_text *out;       /* where text goes now */
 	const char *copy;   /* suffix of names, because main loop and tail define the same values */
 	rt_text own, *around; /* the function of its own that is being written; where text went before */
@@ -221,6 +224,10 @@ void cg_point(cg *c, uint32_t ins);
 void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src);
 void cg_convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v); /* LO_CONVERT */
 cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* value, with `other` in absent lanes */
+
+/* ---- constants.c: operands in memory ---- */
+/* src: the operands of an instruction on vectors, of which one may become another name */
+void cg_operands_in_memory(cg *c, const lo_ins *in, cg_str *src);
 
 /* ---- small.c: i64 that fit into 32 bits ---- */
 void cg_put_small(cg *c, cg_str name, const lo_ins *in);

@@ -335,6 +335,7 @@ static void prim(cg *c, uint32_t i)
 	bool vec = c->how->of[i].varies && c->lanes > 1;
 	cg_str name = cg_fmt("%%v%u%s", i, c->how->of[i].place == CG_BODY ? c->copy : ""), src[3];
 	for (int k = 0; k < in->nsrc; k++) src[k] = cg_use(c, in->src[k], vec);
+	if (vec) cg_operands_in_memory(c, in, src);
 	if (vec && cg_balances(c, in)) cg_balanced(c, name, in, src);
 	else if (vec && cg_takes_small(c->how, in)) cg_put_small(c, name, in);
 	else {

@@ -38,7 +38,7 @@ void cg_find_accesses(cg_recipe *h)
 			const int lanes = cg_lanes_of(h, s), last = cg_tail_of(h, s);
 			if ((in->op != LO_LOAD && in->op != LO_STORE) || lanes == 1 || (in->op == LO_LOAD && !h->of[i].varies)) continue;
 			h->of[i].access = access_at(h, i, s->loop, lanes, false);
-			h->of[i].masked = access_at(h, i, s->loop, last, !h->overlaps);
+			h->of[i].masked = access_at(h, i, s->loop, last, !h->overlaps && !h->exact);
 		}
 }
 
@@ -241,7 +241,7 @@ static void gather(cg *c, uint32_t i, cg_str to)
 static cg_access access_of(const cg *c, uint32_t i)
 {
 	const cg_choice *x = &c->how->of[i];
-	return (cg_access)(c->masked ? x->masked : x->access);
+	return (cg_access)(c->masked || c->exact ? x->masked : x->access);
 }
 
 static cg_str lane_0(cg *c, uint32_t i) { return cg_touches(cg_struct_of(c, i), i) ? cg_address(c, i) : (cg_str){ "" }; }

@@ -91,6 +91,7 @@ typedef struct cg {
 	uint32_t tmp, key;  /* tmp: number of the last temporary. key: number of the section, for cg_val.wide_key */
 	bool in_loop, masked;
 	cg_str mask;        /* masked: which lanes are present */
+	bool exact;         /* the tail is written, and no lane is absent (recipe.h) */
 	bool laps;          /* masked: the first lanes are absent, and all may be loaded (overlap.c) */
 	cg_str at;          /* index of lane 0 along the lanes' dimension */
 	cg_str r;           /* lanes along d: the index r */
@@ -127,6 +128,7 @@ void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s); /* the same inside a loop o
 
 /* ---- overlap.c ---- */
 /* The elements stop..hi of the row lo..hi. */
+void cg_exact_tail(cg *c, cg_str stop);
 void cg_overlapped_tail(cg *c, cg_str lo, cg_str stop, cg_str hi, const cg_span *s);
 /* v, with what is at p in the lanes that the mask leaves out */
 cg_str cg_keep_absent(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask);

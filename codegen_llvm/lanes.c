@@ -283,9 +283,22 @@ static void find_loop_tails(cg_recipe *h)
 	}
 }
 
+/* Rows of known length that leave 2^k elements take those, without absent lanes: of pixels of three bytes two and one. */
+static void find_exact(cg_recipe *h)
+{
+	const int64_t last = h->k->dim[h->k->ndim - 1];
+	if (!h->overlaps || h->form != CG_ALONG_D || lo_is_sym(last) || lo_is_sym(h->s->block) || h->s->block < last) return;
+	const int64_t rest = last % h->lanes;
+	if (!rest || (rest & (rest - 1))) return;
+	h->tail_lanes = (int)rest;
+	h->overlaps = false;
+	h->exact = true;
+}
+
 void cg_find_tail(cg_recipe *h)
 {
 	h->tail_lanes = tail_lanes(h);
 	if (cg_rows(h)) find_loop_tails(h);
+	find_exact(h);
 	if (!cg_rows(h)) h->span = h->form == CG_TILES ? span_of_tile(h) : span_of_block(h);
 }

@@ -77,6 +77,18 @@ static void with_lanes(cg *c, int lanes, void (*put)(cg *c, cg_str from, cg_str 
 	if (lanes != were) c->lanes = were, c->key++;
 }
 
+static void exact(cg *c, cg_str stop, cg_str hi)
+{
+	(void)hi;
+	c->at = stop;
+	c->copy = ".t";
+	c->exact = true;
+	cg_sections(c);
+	c->exact = false;
+}
+
+void cg_exact_tail(cg *c, cg_str stop) { with_lanes(c, c->how->tail_lanes, exact, stop, stop); }
+
 void cg_overlapped_tail(cg *c, cg_str lo, cg_str stop, cg_str hi, const cg_span *s)
 {
 	const int n = c->how->tail_lanes;

@@ -212,6 +212,7 @@ void cg_recipe_print(const cg_recipe *h, rt_text *t)
 	if (h->form == CG_TILES) rt_putf(t, "  across d%d\n", h->tile_dim);
 	if (h->asks >= 0) rt_putf(t, "  prefetch %d in %d\n", h->asked, h->asks);
 	if (h->overlaps) rt_puts(t, "  overlap\n");
+	if (h->exact) rt_puts(t, "  exact\n");
 	if (h->beside) rt_putf(t, "  beside %d\n", h->beside);
 	if (h->halves) rt_putf(t, "  multipliers %d\n", h->halves);
 	for (size_t i = 0; i < RT_COUNT(sets); i++) {
@@ -426,6 +427,7 @@ static void parse_line(in *p, cg_recipe *h)
 		p->bad |= !is(p, "in");
 		h->asks = (int)number(p, 0, sections - 1);
 	} else if (is(p, "overlap")) h->overlaps = true;
+	else if (is(p, "exact")) h->exact = true;
 	else if (is(p, "beside")) h->beside = (int)number(p, 2, CG_MOST_BESIDE);
 	else if (is(p, "multipliers")) h->halves = (int)number(p, 1, 2);
 	else if (is(p, "rare")) parse_rare(p, h);

@@ -6,6 +6,7 @@
  *     lanes 32 tail 16                     of the vectors in the main loop, and in the tail; along r, of each section
  *     loops main tail guard_tail           that a row of a unit needs, and which of them may be empty
  *     overlap                              the tail is a vector that ends where the row ends (overlap.c)
+ *     exact                                the tail has as many lanes as are left
  *     beside 8                             chunks of r that go through their rows together (beside.c)
  *     multipliers 1                        of the two halves of each sum's vectors, as many are written as x * 1 + y (ports.c)
  *     body %1..%4 %6                       where values are computed; what is not named: in the entry
@@ -112,6 +113,7 @@ typedef struct cg_recipe {
 	cg_span span;           /* along d: the loops that a row of a unit needs */
 	cg_choice *of;          /* by instruction */
 	bool overlaps;          /* the tail is a vector that ends where the row ends (overlap.c) */
+	bool exact;             /* the tail has as many lanes as are left, all present; then tail_lanes is their number */
 	bool copies_tail;       /* the tail is the main loop once more, on copies (stage.c) */
 	bool streams;           /* there are streamed stores */
 	int tile_dim;           /* TILES: the outer dimension along which tiled loads are contiguous */

@@ -126,6 +126,21 @@ static void masked_tail(cg *c, cg_str stop, cg_str hi, bool guard)
 	if (guard) cg_jump(c, cg_fmt("whole"));
 }
 
+/* A row is known to have one whole vector: there is no loop. */
+static bool is_one(const cg_recipe *h, const cg_span *s)
+{
+	const int64_t last = h->k->dim[h->k->ndim - 1], block = h->s->block;
+	if (h->form != CG_ALONG_D || s->guard_main || h->streams || h->copies_tail || lo_is_sym(last) || lo_is_sym(block)) return false;
+	return block >= last && last / h->lanes == 1;
+}
+
+static void one_vector(cg *c, cg_str lo)
+{
+	c->at = lo;
+	c->copy = "";
+	cg_sections(c);
+}
+
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 {
 	cg_str stop = s.main ? hi : lo;
@@ -136,9 +151,11 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 		stop = cg_fmt("%%stop");
 	}
 	const bool staged = c->how->copies_tail;
-	if (s.main && c->how->form == CG_WIDE) wide_loop(c, lo, stop, s.guard_main);
+	if (s.main && is_one(c->how, &s)) one_vector(c, lo);
+	else if (s.main && c->how->form == CG_WIDE) wide_loop(c, lo, stop, s.guard_main);
 	else if (s.main) main_loop(c, lo, stop, s.guard_main, staged);
 	if (staged) cg_stage_tail(c, stop, hi);
+	else if (s.tail && c->how->exact) cg_exact_tail(c, stop);
 	else if (s.tail && c->how->overlaps) cg_overlapped_tail(c, lo, stop, hi, &s);
 	else if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
 }

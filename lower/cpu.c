@@ -105,6 +105,7 @@ const lo_target lo_cpu = {
 	.split_column = 1 << 15,
 	.part_blocks = true,
 	.far_step = 8,
+	.unrolled_row = 4,
 	.transposed = 1 << 14,
 	.kept_bytes = 512 << 10,
 	.kept_rows = 32,

@@ -2,9 +2,9 @@
 /* access: loads, stores and faults.
  *
  * Each access has a base address per unit; a loop adds the term of r. Adjacent lanes are one vector load or store, masked in
- * the tail, unless that overlaps (overlap.c); fields of structures are taken apart by shuffles (structs.c); loads of lanes a few elements apart are vectors, shuffled
- * (stride.c); lanes further apart are a gather or a scatter. A gather in the tail reads lane 0's element for absent lanes, so it needs
- * no mask. */
+ * the tail, unless that overlaps (overlap.c); fields of structures are taken apart by shuffles (structs.c); loads of lanes a few
+ * elements apart are vectors, shuffled (stride.c); lanes further apart are a gather or a scatter. For absent lanes a gather in the tail
+ * reads the element of one that is present, so it needs no mask. */
 #include "codegen_llvm/cg.h"
 
 #include <stdlib.h>

@@ -122,7 +122,6 @@ typedef struct cg {
 tj_status cg_kernel(const cg_recipe *how, cg_owns *owns, rt_text *out, rt_err *err);
 
 /* ---- vectors.c ---- */
-void cg_sections(cg *c); /* all sections, at this point */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections for the vectors of lo..hi */
 void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s); /* the same inside a loop over rows, with the values of the row before the vectors */
 
@@ -130,8 +129,6 @@ void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s); /* the same inside a loop o
 /* The elements stop..hi of the row lo..hi. */
 void cg_exact_tail(cg *c, cg_str stop);
 void cg_overlapped_tail(cg *c, cg_str lo, cg_str stop, cg_str hi, const cg_span *s);
-/* v, with what is at p in the lanes that the mask leaves out */
-cg_str cg_keep_absent(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask);
 
 /* ---- own.c ---- */
 void cg_begin_own(cg *c, rt_text *parameters);   /* text now goes to a function of the kernel's own; frees parameters */
@@ -155,6 +152,8 @@ cg_str cg_read(cg *c, tj_dtype t, int lanes, cg_str p);
 void cg_write(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p);
 cg_str cg_read_some(cg *c, tj_dtype t, int lanes, cg_str p, cg_str mask); /* absent lanes are 0 */
 void cg_write_some(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask);
+/* v, with what is at p in the lanes that the mask leaves out */
+cg_str cg_keep_absent(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask);
 cg_str cg_first_lanes(cg *c, cg_str n, int lanes);          /* a mask of the first n lanes; n may be negative, or larger than lanes */
 /* sum + a * b: fused for floats, wrapping for integers */
 cg_str cg_multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str sum);
@@ -291,6 +290,7 @@ void cg_acc_close_group(cg *c, cg_str number);        /* number: of the group */
 
 /* ---- section.c ---- */
 void cg_section(cg *c, const lo_section *s);
+void cg_sections(cg *c); /* all sections, at this point */
 
 /* ---- target.c: the CPU, and a thread's own LLVM ---- */
 struct cg_target;

@@ -215,7 +215,8 @@ static int base_lanes(const cg_recipe *h)
 	}
 	if (any) lanes = work <= 8 ? 8 * base : strips ? 4 * base : work <= 16 ? 2 * base : base;
 	else lanes = (any_size(h->k) || size >= 64 * base) && block >= 8 * base ? base * side_by_side(h) : base;
-	const int64_t row = h->overlaps ? round_down_pow2(size) : round_pow2(size), part = h->overlaps ? round_down_pow2(block) : round_pow2(block);
+	const int64_t row = h->overlaps ? round_down_pow2(size) : round_pow2(size);
+	const int64_t part = h->overlaps ? round_down_pow2(block) : round_pow2(block);
 	if (!lo_is_sym(h->s->block)) lanes = smaller(lanes, part);
 	lanes = smaller(lanes, h->s->scratch ? h->s->target->kept_rows : 128);
 	return lo_is_sym(last) ? lanes : smaller(lanes, row);

@@ -15,7 +15,7 @@ enum { MOST = 32 }; /* leaves of a tree */
 static bool is_extreme(const cg_recipe *h, uint32_t i, uint32_t *a, uint32_t *b)
 {
 	const lo_ins *v = h->k->ins.v, *keep = &v[i];
-	if (keep->op != LO_SELECT || !h->of[i].varies || h->of[i].place != CG_BODY || h->of[i].rare || h->of[i].branches || keep->imm) return false;
+	if (keep->op != LO_SELECT || keep->imm || !h->of[i].varies || h->of[i].place != CG_BODY || h->of[i].rare) return false;
 	const lo_ins *test = &v[keep->src[0]], *pick = &v[keep->src[1]];
 	if (!cg_nan_test(h->k, test) || test->src[0] != keep->src[2] || pick->op != LO_SELECT || pick->imm) return false;
 	const lo_ins *order = &v[pick->src[0]];

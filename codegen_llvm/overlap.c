@@ -27,13 +27,6 @@ void cg_find_overlap(cg_recipe *h)
 	h->overlaps = narrow;
 }
 
-cg_str cg_keep_absent(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask)
-{
-	const cg_str old = cg_read(c, t, lanes, p), r = cg_tmp(c), type = cg_type(t, lanes);
-	rt_putf(c->out, "  %s = select <%d x i1> %s, %s %s, %s %s\n", r.s, lanes, mask.s, type.s, v.s, type.s, old.s);
-	return r;
-}
-
 /* Vectors from `from` on: the last one begins earlier. */
 static void put_last(cg *c, cg_str from, cg_str hi)
 {

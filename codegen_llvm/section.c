@@ -509,3 +509,8 @@ void cg_section(cg *c, const lo_section *s)
 	else straight(c, s);
 	c->in_loop = false;
 }
+
+void cg_sections(cg *c)
+{
+	for (uint32_t s = 0; s < c->k->section.n && !c->oom; s++) cg_section(c, &c->k->section.v[s]);
+}

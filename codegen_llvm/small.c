@@ -5,8 +5,8 @@
  *   %9 = add i64 %7 1            1 .. 20
  *   %10 = convert f32 %9         of the sum of two i32
  *
- * AVX2 converts i32 to floats, and i64 only one by one; and a vector of i64 takes twice as many registers. The values are the same, so their
- * conversions round alike. Coupons, with years 1 to 20 from a range: 1,926 to 1,290 us (Zen 3, two threads). */
+ * AVX2 converts i32 to floats, and i64 only one by one; and a vector of i64 takes twice as many registers. The values are the same, so
+ * their conversions round alike. Coupons, with years 1 to 20 from a range: 1,926 to 1,290 us (Zen 3, two threads). */
 #include "codegen_llvm/cg.h"
 
 enum { DEPTH = 6 }; /* instructions on a path */
@@ -28,6 +28,8 @@ static range combined(int op, range a, range b)
 	return r;
 }
 
+static bool is_small_dtype(tj_dtype t) { return !rt_is_float(t) && tj_dtype_size(t) <= sizeof(int32_t); }
+
 /* Of value i, and of all that it is computed from; false: not known to fit. */
 static bool range_of(const lo_kernel *k, uint32_t i, int depth, range *r)
 {
@@ -44,7 +46,7 @@ static bool range_of(const lo_kernel *k, uint32_t i, int depth, range *r)
 		r->most = size;
 		break;
 	case LO_CONVERT:
-		if (rt_is_float((tj_dtype)k->ins.v[in->src[0]].dtype) || tj_dtype_size((tj_dtype)k->ins.v[in->src[0]].dtype) > sizeof(int32_t)) return false;
+		if (!is_small_dtype((tj_dtype)k->ins.v[in->src[0]].dtype)) return false;
 		*r = (range){ INT32_MIN, INT32_MAX };
 		break;
 	case LO_ADD: case LO_SUB: case LO_MUL:
@@ -62,11 +64,23 @@ bool cg_takes_small(const cg_recipe *h, const lo_ins *in)
 	range r;
 	if (h->bits == 512 || !in->nsrc || h->k->ins.v[in->src[0]].dtype != TJ_I64) return false;
 	switch (in->op) {
-	case LO_CONVERT: return in->dtype != TJ_BOOL && in->dtype != TJ_I64 && !rt_is_narrow((tj_dtype)in->dtype) && range_of(h->k, in->src[0], 0, &r);
+	case LO_CONVERT:
+		if (in->dtype == TJ_BOOL || in->dtype == TJ_I64 || rt_is_narrow((tj_dtype)in->dtype)) return false;
+		return range_of(h->k, in->src[0], 0, &r);
 	case LO_EQ: case LO_NE: case LO_LT: case LO_LE: case LO_GT: case LO_GE:
 		return range_of(h->k, in->src[0], 0, &r) && range_of(h->k, in->src[1], 0, &r);
 	default: return false;
 	}
+}
+
+/* x as integers of another size, or as floats; name: for the result, which may be x */
+static cg_str resized(cg *c, cg_str x, tj_dtype from, tj_dtype to, cg_str name)
+{
+	const size_t a = tj_dtype_size(from), b = tj_dtype_size(to);
+	const char *op = rt_is_float(to) ? "sitofp" : a > b ? "trunc" : rt_is_signed(from) && from != TJ_BOOL ? "sext" : "zext";
+	if (!rt_is_float(to) && a == b && from != TJ_BOOL) op = "bitcast";
+	rt_putf(c->out, "  %s = %s %s %s to %s\n", name.s, op, cg_type(from, c->lanes).s, x.s, cg_type(to, c->lanes).s);
+	return name;
 }
 
 static cg_str index_of(cg *c)
@@ -94,8 +108,7 @@ static cg_str small(cg *c, uint32_t i)
 	if (in->op == LO_INDEX) return index_of(c);
 	if (in->op == LO_CONVERT) {
 		const tj_dtype from = (tj_dtype)c->k->ins.v[in->src[0]].dtype;
-		cg_convert(c, r, from, TJ_I32, c->lanes, cg_use(c, in->src[0], true));
-		return r;
+		return resized(c, cg_use(c, in->src[0], true), from, TJ_I32, r);
 	}
 	const cg_str a = small(c, in->src[0]), b = small(c, in->src[1]);
 	rt_putf(c->out, "  %s = %s %s %s, %s\n", r.s, in->op == LO_ADD ? "add" : in->op == LO_SUB ? "sub" : "mul", type.s, a.s, b.s);
@@ -106,10 +119,12 @@ void cg_put_small(cg *c, cg_str name, const lo_ins *in)
 {
 	cg_str x[2] = { small(c, in->src[0]) };
 	if (in->op == LO_CONVERT) {
-		cg_convert(c, name, TJ_I32, (tj_dtype)in->dtype, c->lanes, x[0]);
+		resized(c, x[0], TJ_I32, (tj_dtype)in->dtype, name);
 		return;
 	}
 	x[1] = small(c, in->src[1]);
-	const char *how = in->op == LO_EQ ? "eq" : in->op == LO_NE ? "ne" : in->op == LO_LT ? "slt" : in->op == LO_LE ? "sle" : in->op == LO_GT ? "sgt" : "sge";
-	rt_putf(c->out, "  %s = icmp %s %s %s, %s\n", name.s, how, cg_type(TJ_I32, c->lanes).s, x[0].s, x[1].s);
+	static const char *const how[] = {
+		[LO_EQ] = "eq", [LO_NE] = "ne", [LO_LT] = "slt", [LO_LE] = "sle", [LO_GT] = "sgt", [LO_GE] = "sge",
+	};
+	rt_putf(c->out, "  %s = icmp %s %s %s, %s\n", name.s, how[in->op], cg_type(TJ_I32, c->lanes).s, x[0].s, x[1].s);
 }

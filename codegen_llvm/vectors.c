@@ -3,11 +3,6 @@
  * loop over whole vectors is there twice (stream.c); in the wide form the loop over r is outside (wide.c). */
 #include "codegen_llvm/cg.h"
 
-void cg_sections(cg *c)
-{
-	for (uint32_t s = 0; s < c->k->section.n && !c->oom; s++) cg_section(c, &c->k->section.v[s]);
-}
-
 /* copy: suffix of the names in this copy of the loop. after: the label behind it. */
 static void loop_copy(cg *c, cg_str lo, cg_str stop, cg_str from, const char *copy, const char *after)
 {

@@ -6,9 +6,9 @@
  *   0  01 02 03 | 4  45 46 47
  *   0  01 02 03 | 04 05 06 07        then all with the largest one before them
  *
- * The larger of two is `first > second ? first : second`, one instruction, in the order of the elements: so of equal ones, as zeros of both
- * signs are, the later one stays, as step by step. Any order of comparisons gives these bits, if no NaN is there: eight elements with one go
- * step by step. 50,000 in a row: 82 to 16 us (Zen 3). */
+ * The larger of two is `first > second ? first : second`, one instruction, in the order of the elements: so of equal ones, as zeros of
+ * both signs are, the later one stays, as step by step. Any order of comparisons gives these bits, if no NaN is there: eight elements with
+ * one go step by step. 50,000 in a row: 82 to 16 us (Zen 3). */
 #include "lower/extremes.h"
 
 #include <immintrin.h>
@@ -68,10 +68,13 @@ AVX2 static inline __m256d largest_d(__m256d x, bool least)
 
 #define LAST_F(v) _mm256_permutevar8x32_ps(v, _mm256_set1_epi32(7))
 #define LAST_D(v) _mm256_permute4x64_pd(v, 0xFF)
-LINE(most_f, float, __m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_cmp_ps, _mm256_movemask_ps, LAST_F, _mm256_max_ps, largest_f, false)
-LINE(least_f, float, __m256, 8, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_cmp_ps, _mm256_movemask_ps, LAST_F, _mm256_min_ps, largest_f, true)
-LINE(most_d, double, __m256d, 4, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_cmp_pd, _mm256_movemask_pd, LAST_D, _mm256_max_pd, largest_d, false)
-LINE(least_d, double, __m256d, 4, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_cmp_pd, _mm256_movemask_pd, LAST_D, _mm256_min_pd, largest_d, true)
+#define OF_F _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_cmp_ps, _mm256_movemask_ps, LAST_F
+#define OF_D _mm256_loadu_pd, _mm256_storeu_pd, _mm256_set1_pd, _mm256_cmp_pd, _mm256_movemask_pd, LAST_D
+#define LINES(...) LINE(__VA_ARGS__) /* with OF_F, OF_D as the operands that they are */
+LINES(most_f, float, __m256, 8, OF_F, _mm256_max_ps, largest_f, false)
+LINES(least_f, float, __m256, 8, OF_F, _mm256_min_ps, largest_f, true)
+LINES(most_d, double, __m256d, 4, OF_D, _mm256_max_pd, largest_d, false)
+LINES(least_d, double, __m256d, 4, OF_D, _mm256_min_pd, largest_d, true)
 
 /* ---- lines side by side: the row before has what each of them has reached, and keeps a NaN ---- */
 #define BESIDE(name, T, V, L, load, store, uno, blend, join)                                                                      \

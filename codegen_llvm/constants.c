@@ -51,6 +51,6 @@ void cg_operands_in_memory(cg *c, const lo_ins *in, cg_str *src)
 	const int at = operand_of(in);
 	if (at < 0 || c->bits != 8 * REGISTER || c->how->form == CG_PRODUCT) return;
 	const lo_ins *x = &c->k->ins.v[in->src[at]];
-	if (x->op != LO_CONST || (x->dtype != TJ_F32 && x->dtype != TJ_F64)) return;
+	if (x->op != LO_CONST || !x->imm || (x->dtype != TJ_F32 && x->dtype != TJ_F64)) return; /* 0 needs no memory */
 	if (c->lanes * (int)tj_dtype_size((tj_dtype)x->dtype) >= REGISTER) src[at] = load_constant(c, x);
 }

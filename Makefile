@@ -261,7 +261,7 @@ peers: lib  ## compute PyTorch's own samples, compare (Python, 6 GB of packages,
 BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-main.c bench/scaling.c bench/kit.c,$(wildcard bench/*.c)))
 $(BENCHOBJ): bench/bench.h
 $(BUILD)/bench/loops.o $(BUILD)/bench/loopcases.o $(BUILD)/bench/loophand.o: bench/loops.h
-$(BUILD)/lower/cumulate.o $(BUILD)/lower/scatter.o $(BUILD)/lower/sort.o: CFLAGS += -O3
+$(BUILD)/lower/cumulate.o $(BUILD)/lower/extremes.o $(BUILD)/lower/scatter.o $(BUILD)/lower/sort.o: CFLAGS += -O3
 $(BUILD)/bench/hand.o $(BUILD)/bench/loophand.o: CFLAGS := $(filter-out -ffp-contract=off,$(CFLAGS)) -std=gnu11 -fopenmp \
 	-Ofast -march=native -Wno-shadow
 # libxsmm, if installed: a peer of tj-bench --products (bench/blas.c).

@@ -2,9 +2,9 @@
 /* access: loads, stores and faults.
  *
  * Each access has a base address per unit; a loop adds the term of r. Adjacent lanes are one vector load or store, masked in
- * the tail; fields of structures are taken apart by shuffles (structs.c); loads of lanes a few elements apart are vectors, shuffled
- * (stride.c); lanes further apart are a gather or a scatter. A gather in the tail reads lane 0's element for absent lanes, so it needs
- * no mask. */
+ * the tail, unless that overlaps (overlap.c); fields of structures are taken apart by shuffles (structs.c); loads of lanes a few
+ * elements apart are vectors, shuffled (stride.c); lanes further apart are a gather or a scatter. For absent lanes a gather in the tail
+ * reads the element of one that is present, so it needs no mask. */
 #include "codegen_llvm/cg.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ void cg_find_accesses(cg_recipe *h)
 			const int lanes = cg_lanes_of(h, s), last = cg_tail_of(h, s);
 			if ((in->op != LO_LOAD && in->op != LO_STORE) || lanes == 1 || (in->op == LO_LOAD && !h->of[i].varies)) continue;
 			h->of[i].access = access_at(h, i, s->loop, lanes, false);
-			h->of[i].masked = access_at(h, i, s->loop, last, true);
+			h->of[i].masked = access_at(h, i, s->loop, last, !h->overlaps && !h->exact);
 		}
 }
 
@@ -151,7 +151,7 @@ static cg_str addresses(cg *c, uint32_t i, bool store)
 	}
 	if (c->masked && !store) {
 		cg_str first = cg_tmp(c);
-		rt_putf(c->out, "  %s = extractelement <%d x %s> %s, i64 0\n", first.s, n, it, off.s);
+		rt_putf(c->out, "  %s = extractelement <%d x %s> %s, i64 %d\n", first.s, n, it, off.s, c->laps ? n - 1 : 0);
 		off = cg_select_mask(c, small ? TJ_I32 : TJ_I64, off, cg_splat(c, it, first, n));
 	}
 	rt_putf(c->out, "  %s = getelementptr %s, ptr %s, <%d x %s> %s\n", ps.s,
@@ -223,7 +223,7 @@ static void load_adjacent(cg *c, uint32_t i, cg_str to)
 	const cg_str type = cg_mem_type(t, n), p = cg_address(c, i);
 	/* A tiled loop reads a short piece of each of many rows: too short for the hardware prefetcher. */
 	if (c->tile_row.s[0] && !c->how->of[i].tile) cg_prefetch(c, p, CG_TILE_COLS * size);
-	if (!c->masked) rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", to.s, type.s, p.s, size);
+	if (!c->masked || c->laps) rt_putf(c->out, "  %s = load %s, ptr %s, align %d\n", to.s, type.s, p.s, size);
 	else
 		rt_putf(c->out, "  %s = call %s @llvm.masked.load.%s.p0(ptr %s, i32 %d, <%d x i1> %s, %s zeroinitializer)\n", to.s, type.s,
 		        cg_mem_mangle(t, n).s, p.s, size, n, c->mask.s, type.s);
@@ -241,7 +241,7 @@ static void gather(cg *c, uint32_t i, cg_str to)
 static cg_access access_of(const cg *c, uint32_t i)
 {
 	const cg_choice *x = &c->how->of[i];
-	return (cg_access)(c->masked ? x->masked : x->access);
+	return (cg_access)(c->masked || c->exact ? x->masked : x->access);
 }
 
 static cg_str lane_0(cg *c, uint32_t i) { return cg_touches(cg_struct_of(c, i), i) ? cg_address(c, i) : (cg_str){ "" }; }
@@ -300,9 +300,10 @@ static void store_adjacent(cg *c, uint32_t i, cg_str v)
 	const tj_dtype t = (tj_dtype)c->k->ins.v[i].dtype;
 	const int n = c->lanes, size = (int)tj_dtype_size(t);
 	const cg_str p = cg_address(c, i), type = cg_mem_type(t, n);
+	if (c->laps) v = cg_keep_absent(c, t == TJ_BOOL ? TJ_U8 : t, n, v, p, c->mask);
 	if (!c->masked && c->stream_copy && c->how->of[i].streamed)
 		rt_putf(c->out, "  store %s %s, ptr %s, align 64, !nontemporal !0\n", type.s, v.s, p.s);
-	else if (!c->masked || n == 1) rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", type.s, v.s, p.s, size);
+	else if (!c->masked || c->laps || n == 1) rt_putf(c->out, "  store %s %s, ptr %s, align %d\n", type.s, v.s, p.s, size);
 	else
 		rt_putf(c->out, "  call void @llvm.masked.store.%s.p0(%s %s, ptr %s, i32 %d, <%d x i1> %s)\n", cg_mem_mangle(t, n).s, type.s, v.s,
 		        p.s, size, n, c->mask.s);

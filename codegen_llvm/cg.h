@@ -67,6 +67,7 @@ typedef struct cg_own {
 } cg_own;
 typedef rt_vec(cg_own) cg_owns;
 
+typedef struct cg_constant { uint8_t dtype; int64_t bits; } cg_constant; /* in memory, in all lanes of a register */
 enum { CG_WIDEST = 64 /* lanes of a register */ };
 
 typedef struct cg {
@@ -80,6 +81,8 @@ typedef struct cg {
 	cg_num block;       /* indices of the last dimension per unit */
 	cg_val *val;        /* by instruction */
 	rt_text entry, unit, pre, body;
+	rt_text data;       /* constants in memory (constants.c) */
+	rt_vec(cg_constant) constant;
 	rt_text *out;       /* where text goes now */
 	const char *copy;   /* suffix of names, because main loop and tail define the same values */
 	rt_text own, *around; /* the function of its own that is being written; where text went before */
@@ -88,6 +91,8 @@ typedef struct cg {
 	uint32_t tmp, key;  /* tmp: number of the last temporary. key: number of the section, for cg_val.wide_key */
 	bool in_loop, masked;
 	cg_str mask;        /* masked: which lanes are present */
+	bool exact;         /* the tail is written, and no lane is absent (recipe.h) */
+	bool laps;          /* masked: the first lanes are absent, and all may be loaded (overlap.c) */
 	cg_str at;          /* index of lane 0 along the lanes' dimension */
 	cg_str r;           /* lanes along d: the index r */
 	cg_str unit_index;  /* number of the unit, parts of r not counted */
@@ -117,9 +122,13 @@ typedef struct cg {
 tj_status cg_kernel(const cg_recipe *how, cg_owns *owns, rt_text *out, rt_err *err);
 
 /* ---- vectors.c ---- */
-void cg_sections(cg *c); /* all sections, at this point */
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s); /* writes the sections for the vectors of lo..hi */
 void cg_row(cg *c, cg_str lo, cg_str hi, cg_span s); /* the same inside a loop over rows, with the values of the row before the vectors */
+
+/* ---- overlap.c ---- */
+/* The elements stop..hi of the row lo..hi. */
+void cg_exact_tail(cg *c, cg_str stop);
+void cg_overlapped_tail(cg *c, cg_str lo, cg_str stop, cg_str hi, const cg_span *s);
 
 /* ---- own.c ---- */
 void cg_begin_own(cg *c, rt_text *parameters);   /* text now goes to a function of the kernel's own; frees parameters */
@@ -143,6 +152,8 @@ cg_str cg_read(cg *c, tj_dtype t, int lanes, cg_str p);
 void cg_write(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p);
 cg_str cg_read_some(cg *c, tj_dtype t, int lanes, cg_str p, cg_str mask); /* absent lanes are 0 */
 void cg_write_some(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask);
+/* v, with what is at p in the lanes that the mask leaves out */
+cg_str cg_keep_absent(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask);
 cg_str cg_first_lanes(cg *c, cg_str n, int lanes);          /* a mask of the first n lanes; n may be negative, or larger than lanes */
 /* sum + a * b: fused for floats, wrapping for integers */
 cg_str cg_multiply_add(cg *c, tj_dtype t, int lanes, cg_str a, cg_str b, cg_str sum);
@@ -158,6 +169,9 @@ void cg_wide_close(cg *c);
 
 /* ---- rare.c: selects whose last operand is rarely needed ---- */
 void cg_rare(cg *c, uint32_t select, void (*put)(cg *c, uint32_t ins)); /* put writes an instruction */
+
+/* ---- nan.c: maxima and minima that test for NaN at the end ---- */
+bool cg_put_extreme(cg *c, uint32_t ins); /* false: it is none of those */
 
 /* ---- stream.c: stores that bypass the caches ---- */
 void cg_put_streams(cg *c); /* in the entry: %nt, whether streamed stores meet whole lines */
@@ -211,6 +225,13 @@ void cg_point(cg *c, uint32_t ins);
 void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src);
 void cg_convert(cg *c, cg_str name, tj_dtype from, tj_dtype to, int lanes, cg_str v); /* LO_CONVERT */
 cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* value, with `other` in absent lanes */
+
+/* ---- constants.c: operands in memory ---- */
+/* src: the operands of an instruction on vectors, of which one may become another name */
+void cg_operands_in_memory(cg *c, const lo_ins *in, cg_str *src);
+
+/* ---- small.c: i64 that fit into 32 bits ---- */
+void cg_put_small(cg *c, cg_str name, const lo_ins *in);
 
 /* ---- x86.c: instructions by their names ---- */
 void cg_x86_fence(rt_text *t);                        /* streamed stores before all later ones */
@@ -269,6 +290,7 @@ void cg_acc_close_group(cg *c, cg_str number);        /* number: of the group */
 
 /* ---- section.c ---- */
 void cg_section(cg *c, const lo_section *s);
+void cg_sections(cg *c); /* all sections, at this point */
 
 /* ---- target.c: the CPU, and a thread's own LLVM ---- */
 struct cg_target;

@@ -16,6 +16,12 @@ static int64_t round_pow2(int64_t n)
 	return p;
 }
 
+static int64_t round_down_pow2(int64_t n)
+{
+	const int64_t p = round_pow2(n);
+	return p > n ? p / 2 : p;
+}
+
 static int smaller(int64_t a, int64_t b) { return (int)(a < b ? a : b); }
 
 /* Bytes of the vectors' elements that decide how many lanes there are; 1 if nothing is wider. What nobody reads does not count, nor what a
@@ -209,9 +215,11 @@ static int base_lanes(const cg_recipe *h)
 	}
 	if (any) lanes = work <= 8 ? 8 * base : strips ? 4 * base : work <= 16 ? 2 * base : base;
 	else lanes = (any_size(h->k) || size >= 64 * base) && block >= 8 * base ? base * side_by_side(h) : base;
-	if (!lo_is_sym(h->s->block)) lanes = smaller(lanes, round_pow2(block));
+	const int64_t row = h->overlaps ? round_down_pow2(size) : round_pow2(size);
+	const int64_t part = h->overlaps ? round_down_pow2(block) : round_pow2(block);
+	if (!lo_is_sym(h->s->block)) lanes = smaller(lanes, part);
 	lanes = smaller(lanes, h->s->scratch ? h->s->target->kept_rows : 128);
-	return lo_is_sym(last) ? lanes : smaller(lanes, round_pow2(size));
+	return lo_is_sym(last) ? lanes : smaller(lanes, row);
 }
 
 /* Where vectors have several registers, the tail takes one register at a time: it is half of the text, and LLVM splits each wide vector.
@@ -276,9 +284,22 @@ static void find_loop_tails(cg_recipe *h)
 	}
 }
 
+/* Rows of known length that leave 2^k elements take those, without absent lanes: of pixels of three bytes two and one. */
+static void find_exact(cg_recipe *h)
+{
+	const int64_t last = h->k->dim[h->k->ndim - 1];
+	if (!h->overlaps || h->form != CG_ALONG_D || lo_is_sym(last) || lo_is_sym(h->s->block) || h->s->block < last) return;
+	const int64_t rest = last % h->lanes;
+	if (!rest || (rest & (rest - 1))) return;
+	h->tail_lanes = (int)rest;
+	h->overlaps = false;
+	h->exact = true;
+}
+
 void cg_find_tail(cg_recipe *h)
 {
 	h->tail_lanes = tail_lanes(h);
 	if (cg_rows(h)) find_loop_tails(h);
+	find_exact(h);
 	if (!cg_rows(h)) h->span = h->form == CG_TILES ? span_of_tile(h) : span_of_block(h);
 }

@@ -48,7 +48,7 @@ void cg_put_foot(rt_text *out, const struct cg_target *t, int bits)
 		}
 		rt_puts(out, has ? "\" }\n" : " }\n");
 	}
-	rt_puts(out, "!0 = !{ i32 1 }\n");
+	rt_puts(out, "!0 = !{ i32 1 }\n!1 = !{}\n");
 }
 
 /* ---- one part ---- */

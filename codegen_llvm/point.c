@@ -182,24 +182,52 @@ static void select_(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src
 }
 
 /* ---- a 2^b ---- */
-/* In two exact factors: 2^h with h = b / 2, and 2^(b - h). b + 1.5 2^23 has b in its low bits; for a NaN they do not matter. */
-static void scale_in_steps(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
+/* 1.5 2^23, 1.5 2^52: added to a whole number b, it has b in the low bits. */
+static int64_t rounder(tj_dtype t)
+{
+	const double magic = t == TJ_F32 ? 0x1.8p23 : 0x1.8p52;
+	const float low = (float)magic;
+	int64_t bits = 0;
+	memcpy(&bits, t == TJ_F32 ? (const void *)&low : &magic, tj_dtype_size(t));
+	return bits;
+}
+
+/* b with the rounder added: b was often computed by subtracting it from that. (Operands of products have names of their own.) */
+static cg_str rounded(cg *c, uint32_t b, tj_dtype t, int lanes, cg_str text)
+{
+	const lo_ins *in = &c->k->ins.v[b], *minus = in->op == LO_SUB ? &c->k->ins.v[in->src[1]] : NULL;
+	const cg_str r = cg_tmp(c);
+	if (minus && minus->op == LO_CONST && minus->imm == rounder(t) && c->how->form != CG_PRODUCT) return cg_use(c, in->src[0], lanes > 1);
+	rt_putf(c->out, "  %s = fadd %s %s, %s\n", r.s, cg_type(t, lanes).s, text.s, cg_literal(t, rounder(t), lanes).s);
+	return r;
+}
+
+/* e / 2 toward minus infinity, as integers: of i64 without low bits, by halves, which AVX2 shifts. */
+static void halve(cg *c, cg_str name, tj_dtype it, int lanes, cg_str e)
+{
+	const cg_str words = cg_type(TJ_I32, 2 * lanes), type = cg_type(it, lanes);
+	if (it == TJ_I32 || lanes == 1) {
+		rt_putf(c->out, "  %s.s = ashr %s %s, %s\n", name.s, type.s, e.s, cg_literal(it, 1, lanes).s);
+		return;
+	}
+	rt_putf(c->out, "  %s.w = bitcast %s %s to %s\n", name.s, type.s, e.s, words.s);
+	rt_putf(c->out, "  %s.h = ashr %s %s.w, %s\n", name.s, words.s, name.s, cg_literal(TJ_I32, 1, 2 * lanes).s);
+	rt_putf(c->out, "  %s.s = bitcast %s %s.h to %s\n", name.s, words.s, name.s, type.s);
+}
+
+/* In two exact factors: 2^h with h = b / 2, and 2^(b - h). For a NaN b does not matter. */
+static void scale_in_steps(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src, uint32_t b)
 {
 	bool f = t == TJ_F32;
 	tj_dtype it = f ? TJ_I32 : TJ_I64;
-	double magic = f ? 0x1.8p23 : 0x1.8p52;
-	float low = (float)magic;
-	int64_t bits = 0;
-	memcpy(&bits, f ? (void *)&low : (void *)&magic, tj_dtype_size(t));
 	cg_str ft = cg_type(t, lanes), st = cg_type(it, lanes), at = cg_literal(it, f ? 23 : 52, lanes),
 		   bias = cg_literal(it, (f ? 127 : 1023) * ((int64_t)1 << (f ? 23 : 52)), lanes);
 	cg_str n = cg_tmp(c), e = cg_tmp(c), h[2], part[2], x = src[0];
-	rt_putf(c->out, "  %s.f = fadd %s %s, %s\n  %s = bitcast %s %s.f to %s\n", n.s, ft.s, src[1].s,
-			cg_literal(t, bits, lanes).s, n.s, ft.s, n.s, st.s);
+	rt_putf(c->out, "  %s = bitcast %s %s to %s\n", n.s, ft.s, rounded(c, b, t, lanes, src[1]).s, st.s);
 	rt_putf(c->out, "  %s = shl %s %s, %s\n", e.s, st.s, n.s, at.s);
 	for (int i = 0; i < 2; i++) h[i] = cg_tmp(c), part[i] = cg_tmp(c);
-	rt_putf(c->out, "  %s.s = ashr %s %s, %s\n  %s = and %s %s.s, %s\n", h[0].s, st.s, e.s, cg_literal(it, 1, lanes).s, h[0].s,
-			st.s, h[0].s, cg_literal(it, -((int64_t)1 << (f ? 23 : 52)), lanes).s);
+	halve(c, h[0], it, lanes, e);
+	rt_putf(c->out, "  %s = and %s %s.s, %s\n", h[0].s, st.s, h[0].s, cg_literal(it, -((int64_t)1 << (f ? 23 : 52)), lanes).s);
 	rt_putf(c->out, "  %s = sub %s %s, %s\n", h[1].s, st.s, e.s, h[0].s);
 	for (int i = 0; i < 2; i++) {
 		cg_str y = i ? name : cg_tmp(c);
@@ -216,9 +244,9 @@ static void scale_register(cg *c, cg_str name, tj_dtype t, int n, const cg_str *
 	cg_x86_scale(c, name, t, n, src[0], src[1]);
 }
 
-static void scale(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src)
+static void scale(cg *c, cg_str name, tj_dtype t, int lanes, const cg_str *src, uint32_t b)
 {
-	if (c->bits < 512 || lanes * (int)tj_dtype_size(t) < 16) scale_in_steps(c, name, t, lanes, src);
+	if (c->bits < 512 || lanes * (int)tj_dtype_size(t) < 16) scale_in_steps(c, name, t, lanes, src, b);
 	else cg_by_parts(c, name, t, lanes, cg_lanes_in_register(c->bits, lanes, t), 2, src, scale_register);
 }
 
@@ -293,7 +321,7 @@ void cg_prim(cg *c, cg_str name, const lo_ins *in, int lanes, const cg_str *src)
 				cg_type(t, lanes).s);
 		break;
 	case LO_FIX: fix(c, name, t == TJ_I32 ? TJ_F32 : TJ_F64, lanes, src[0]); break;
-	case LO_SCALE: scale(c, name, t, lanes, src); break;
+	case LO_SCALE: scale(c, name, t, lanes, src, in->src[1]); break;
 	default:
 		rt_putf(c->out, "  %s = ", name.s);
 		expand(c, rt_is_float(from) ? prims[in->op].floats : prims[in->op].ints, from, lanes, src);
@@ -307,7 +335,9 @@ static void prim(cg *c, uint32_t i)
 	bool vec = c->how->of[i].varies && c->lanes > 1;
 	cg_str name = cg_fmt("%%v%u%s", i, c->how->of[i].place == CG_BODY ? c->copy : ""), src[3];
 	for (int k = 0; k < in->nsrc; k++) src[k] = cg_use(c, in->src[k], vec);
+	if (vec) cg_operands_in_memory(c, in, src);
 	if (vec && cg_balances(c, in)) cg_balanced(c, name, in, src);
+	else if (vec && cg_takes_small(c->how, in)) cg_put_small(c, name, in);
 	else {
 		if (in->nsrc == 2) guard_divisor(c, in, vec, &src[1]);
 		cg_prim(c, name, in, vec ? c->lanes : 1, src);
@@ -373,6 +403,9 @@ void cg_point(cg *c, uint32_t i)
 	case LO_NUM: number(c, i); break;
 	case LO_SIZE: size(c, i); break;
 	case LO_INDEX: index_(c, i); break;
+	case LO_SELECT:
+		if (!cg_put_extreme(c, i)) prim(c, i);
+		break;
 	default: prim(c, i);
 	}
 }

@@ -71,11 +71,13 @@ static void sum_up(cg_recipe *h)
 static void choose_rest(cg_recipe *h)
 {
 	cg_find_places(h);
+	cg_find_overlap(h);
 	cg_find_lanes(h);
 	cg_find_wide(h);
 	cg_find_tiles(h);
 	cg_find_tail(h);
 	cg_find_rare(h);
+	cg_find_later(h);
 	cg_find_beside(h);
 	cg_find_streams(h);
 	cg_find_ahead(h);
@@ -127,7 +129,7 @@ static const struct set { const char *name; size_t at; uint8_t value; } sets[] =
 	SET(near, access, CG_NEAR), SET(far, access, CG_FAR), SET(fields, access, CG_FIELD), SET(table, access, CG_TABLE),
 	SET(tiled, access, CG_TILED), SET(masked_near, masked, CG_NEAR), SET(masked_far, masked, CG_FAR),
 	SET(masked_fields, masked, CG_FIELD), SET(masked_table, masked, CG_TABLE), SET(masked_tiled, masked, CG_TILED),
-	SET(streamed, streamed, true), SET(copied, copied, true),
+	SET(later, later, true), SET(streamed, streamed, true), SET(copied, copied, true),
 #undef SET
 };
 _Static_assert(sizeof(bool) == 1, "fields of a set are bytes");
@@ -209,6 +211,8 @@ void cg_recipe_print(const cg_recipe *h, rt_text *t)
 	put_lanes(h, t);
 	if (h->form == CG_TILES) rt_putf(t, "  across d%d\n", h->tile_dim);
 	if (h->asks >= 0) rt_putf(t, "  prefetch %d in %d\n", h->asked, h->asks);
+	if (h->overlaps) rt_puts(t, "  overlap\n");
+	if (h->exact) rt_puts(t, "  exact\n");
 	if (h->beside) rt_putf(t, "  beside %d\n", h->beside);
 	if (h->halves) rt_putf(t, "  multipliers %d\n", h->halves);
 	for (size_t i = 0; i < RT_COUNT(sets); i++) {
@@ -422,7 +426,9 @@ static void parse_line(in *p, cg_recipe *h)
 		h->asked = (int)number(p, 0, sections - 1);
 		p->bad |= !is(p, "in");
 		h->asks = (int)number(p, 0, sections - 1);
-	} else if (is(p, "beside")) h->beside = (int)number(p, 2, CG_MOST_BESIDE);
+	} else if (is(p, "overlap")) h->overlaps = true;
+	else if (is(p, "exact")) h->exact = true;
+	else if (is(p, "beside")) h->beside = (int)number(p, 2, CG_MOST_BESIDE);
 	else if (is(p, "multipliers")) h->halves = (int)number(p, 1, 2);
 	else if (is(p, "rare")) parse_rare(p, h);
 	else if (is(p, "tile")) parse_tile(p, h);

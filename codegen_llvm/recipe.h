@@ -5,11 +5,14 @@
  *   recipe 512 bits along d                what lanes run along, and what a unit's loops are: cg_form
  *     lanes 32 tail 16                     of the vectors in the main loop, and in the tail; along r, of each section
  *     loops main tail guard_tail           that a row of a unit needs, and which of them may be empty
+ *     overlap                              the tail is a vector that ends where the row ends (overlap.c)
+ *     exact                                the tail has as many lanes as are left
  *     beside 8                             chunks of r that go through their rows together (beside.c)
  *     multipliers 1                        of the two halves of each sum's vectors, as many are written as x * 1 + y (ports.c)
  *     body %1..%4 %6                       where values are computed; what is not named: in the entry
  *     varies %1..%4                        what differs from lane to lane
  *     far %4                               accesses that gather or scatter; others: cg_access
+ *     later %3                             maxima whose test for NaN their reader makes (nan.c)
  *     streamed %6                          stores that bypass the caches
  *     rare %3: %1 %2                       values behind the branch of a select
  *     structure load f32: %1 %2 -          fields of an array of structures, in the order of memory
@@ -48,6 +51,7 @@ typedef struct cg_choice {  /* of an instruction */
 	uint8_t access, masked; /* LOAD, STORE of vectors: cg_access; the same where lanes may be absent */
 	uint8_t tile;           /* number of the tile that the load reads; 0: none */
 	bool streamed;          /* a store that bypasses the caches */
+	bool later;             /* a maximum or minimum whose test for NaN its reader makes (nan.c) */
 	bool copied;            /* an access that the tail makes to a copy on the stack (stage.c) */
 	uint32_t rare;          /* the select whose rare operand alone needs it (rare.c); 0: none */
 	bool branches;          /* a select that has a rare operand */
@@ -108,6 +112,8 @@ typedef struct cg_recipe {
 	int *loop_tails;        /* the same of the one behind the loop */
 	cg_span span;           /* along d: the loops that a row of a unit needs */
 	cg_choice *of;          /* by instruction */
+	bool overlaps;          /* the tail is a vector that ends where the row ends (overlap.c) */
+	bool exact;             /* the tail has as many lanes as are left, all present; then tail_lanes is their number */
 	bool copies_tail;       /* the tail is the main loop once more, on copies (stage.c) */
 	bool streams;           /* there are streamed stores */
 	int tile_dim;           /* TILES: the outer dimension along which tiled loads are contiguous */
@@ -193,6 +199,12 @@ int cg_table_size(const cg_recipe *h, const lo_ins *in);
 bool cg_sums_bytes(const cg_recipe *h, const lo_ins *in); /* along r, eight bytes to a lane of i64 */
 bool cg_nan_test(const lo_kernel *k, const lo_ins *in); /* a test for NaN that its select does in one instruction */
 
+/* ---- overlap.c ---- */
+void cg_find_overlap(cg_recipe *h);   /* overlaps; before the lanes, of which it then takes no more than a row has */
+
+/* ---- small.c ---- */
+bool cg_takes_small(const cg_recipe *h, const lo_ins *in); /* of vectors: its operands are i64 that are computed as i32 */
+
 /* ---- lanes.c ---- */
 void cg_find_lanes(cg_recipe *h);     /* lanes, loop_lanes */
 void cg_find_tail(cg_recipe *h);      /* tail_lanes, loop_tails, span; once the form is known */
@@ -204,7 +216,8 @@ void cg_find_tiles(cg_recipe *h);     /* TILES, tile, tile_dim */
 /* ---- beside.c ---- */
 void cg_find_beside(cg_recipe *h);    /* beside; once form and lanes are known */
 
-/* ---- rare.c, ahead.c, ports.c, stage.c, structs.c, access.c: mechanisms ---- */
+/* ---- rare.c, nan.c, ahead.c, ports.c, stage.c, structs.c, access.c: mechanisms ---- */
+void cg_find_later(cg_recipe *h);     /* later; behind rare */
 void cg_find_rare(cg_recipe *h);      /* rare */
 void cg_find_ahead(cg_recipe *h);     /* asked, asks */
 void cg_find_ports(cg_recipe *h);     /* halves */

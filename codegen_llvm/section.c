@@ -55,8 +55,8 @@ static void either(cg *c, uint32_t i)
 static void straight(cg *c, const lo_section *s)
 {
 	for (uint32_t i = s->first; i < s->first + s->count; i++) {
-		if (c->how->of[i].rare) continue;
-		if (c->how->of[i].branches) cg_rare(c, i, either);
+		if (c->how->of[i].rare && c->lanes > 1) continue;
+		if (c->how->of[i].branches && c->lanes > 1) cg_rare(c, i, either);
 		else either(c, i);
 	}
 }
@@ -508,4 +508,9 @@ void cg_section(cg *c, const lo_section *s)
 	if (s->loop) over_r(c, s);
 	else straight(c, s);
 	c->in_loop = false;
+}
+
+void cg_sections(cg *c)
+{
+	for (uint32_t s = 0; s < c->k->section.n && !c->oom; s++) cg_section(c, &c->k->section.v[s]);
 }

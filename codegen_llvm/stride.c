@@ -50,7 +50,7 @@ static cg_str put_run(cg *c, cg_str p, tj_dtype t, const run *x)
 	cg_str v = { "" };
 	for (int j = 0; j < x->k; j++) {
 		const cg_str at = cg_elem(c, t, p, cg_int(low + start(x, j)));
-		const cg_str from = c->masked ? cg_read_some(c, t, x->n, at, mask_of(c, x, j)) : cg_read(c, t, x->n, at);
+		const cg_str from = c->masked && !c->laps ? cg_read_some(c, t, x->n, at, mask_of(c, x, j)) : cg_read(c, t, x->n, at);
 		v = j ? merged(c, t, x, j, v, from) : from;
 	}
 	return x->k == 1 ? merged(c, t, x, 0, v, v) : v;

@@ -73,7 +73,24 @@ void cg_find_structs(cg_recipe *h)
 const cg_struct *cg_struct_of(const cg *c, uint32_t i) { return &c->how->structs.v[c->how->of[i].field - 1]; }
 
 /* ---- shuffles of vectors of L lanes ---- */
-typedef struct shape { tj_dtype t; int lanes; } shape; /* of a vector */
+typedef struct shape { /* of a vector */
+	tj_dtype t;
+	int lanes, piece;      /* piece: lanes that shuffles do not leave: those of 16 bytes, or all */
+} shape;
+
+/* AVX2 has one instruction for a shuffle within 16 bytes, and two or more for one across them. So the vectors of 2^k fields consist of
+ * halves from different places, such that the structures of a half of the lanes are in these halves:
+ *
+ *   x0 y0 x1 y1 | x4 y4 x5 y5 , x2 y2 x3 y3 | x6 y6 x7 y7         two vectors of two pieces, in memory 0 2 and 1 3
+ *   x0 x1 x2 x3 | x4 x5 x6 x7 , y0 y1 y2 y3 | y4 y5 y6 y7 */
+static shape shape_of(const cg *c, const cg_struct *s)
+{
+	enum { PIECE = 16 };
+	const tj_dtype t = s->dtype == TJ_BOOL ? TJ_U8 : s->dtype;
+	const int lanes = cg_lanes_in_register(c->bits, c->lanes, t), size = (int)tj_dtype_size(t), n = s->n;
+	const bool halves = c->bits == 256 && lanes * size == 2 * PIECE && !(n & (n - 1)) && (!c->masked || c->laps);
+	return (shape){ t, lanes, halves ? PIECE / size : lanes };
+}
 
 static cg_str shuffle(cg *c, shape v, cg_str a, cg_str b, const int *from)
 {
@@ -84,13 +101,21 @@ static cg_str shuffle(cg *c, shape v, cg_str a, cg_str b, const int *from)
 	return r;
 }
 
+/* Element e of the pieces of two vectors, one behind the other, that lane l belongs to. */
+static int of_pair(shape v, int l, int e)
+{
+	const int first = l - l % v.piece;
+	return e < v.piece ? first + e : v.lanes + first + e - v.piece;
+}
+
 /* n vectors of elements in memory become n vectors, one of each field; n is 2^k. */
 static void part_evenly(cg *c, shape v, cg_str *x, int n)
 {
 	int from[2][CG_WIDEST];
 	cg_str half[2][CG_FIELDS / 2];
 	if (n == 1) return;
-	for (int l = 0; l < v.lanes; l++) from[0][l] = 2 * l, from[1][l] = 2 * l + 1;
+	for (int l = 0; l < v.lanes; l++)
+		for (int odd = 0; odd < 2; odd++) from[odd][l] = of_pair(v, l, 2 * (l % v.piece) + odd);
 	for (int odd = 0; odd < 2; odd++) {
 		for (int k = 0; k < n / 2; k++) half[odd][k] = shuffle(c, v, x[2 * k], x[2 * k + 1], from[odd]);
 		part_evenly(c, v, half[odd], n / 2);
@@ -105,7 +130,8 @@ static void join_evenly(cg *c, shape v, cg_str *x, int n)
 	if (n == 1) return;
 	for (int k = 0; k < n; k++) half[k % 2][k / 2] = x[k];
 	for (int odd = 0; odd < 2; odd++) join_evenly(c, v, half[odd], n / 2);
-	for (int l = 0; l < v.lanes; l++) from[0][l] = l / 2 + l % 2 * v.lanes, from[1][l] = (l + v.lanes) / 2 + l % 2 * v.lanes;
+	for (int l = 0; l < v.lanes; l++)
+		for (int high = 0; high < 2; high++) from[high][l] = of_pair(v, l, (l % v.piece + high * v.piece) / 2 + l % 2 * v.piece);
 	for (int k = 0; k < n / 2; k++)
 		for (int high = 0; high < 2; high++) x[2 * k + high] = shuffle(c, v, half[0][k], half[1][k], from[high]);
 }
@@ -179,8 +205,6 @@ static cg_str mask_of(cg *c, const cg_struct *s, int first, int lanes, int k)
 	return m;
 }
 
-static tj_dtype in_memory(tj_dtype t) { return t == TJ_BOOL ? TJ_U8 : t; }
-
 static int field_of(const cg_struct *s, uint32_t i)
 {
 	int f = 0;
@@ -191,20 +215,31 @@ static int field_of(const cg_struct *s, uint32_t i)
 /* The address of the first field in lane 0; at: that of access i. */
 static cg_str begin(cg *c, const cg_struct *s, uint32_t i, cg_str at)
 {
-	return cg_elem(c, in_memory(s->dtype), at, cg_int(-field_of(s, i)));
+	return cg_elem(c, shape_of(c, s).t, at, cg_int(-field_of(s, i)));
+}
+
+static cg_str load_halves(cg *c, shape v, int n, cg_str p)
+{
+	const cg_str low = cg_read(c, v.t, v.piece, p), high = cg_read(c, v.t, v.piece, cg_elem(c, v.t, p, cg_int(n * v.piece)));
+	const cg_str r = cg_tmp(c), type = cg_type(v.t, v.piece);
+	rt_putf(c->out, "  %s = shufflevector %s %s, %s %s, <%d x i32> ", r.s, type.s, low.s, type.s, high.s, v.lanes);
+	cg_iota(c->out, "i32", 1, v.lanes);
+	rt_puts(c->out, "\n");
+	return r;
 }
 
 static void load_all(cg *c, const cg_struct *s, cg_str *part, cg_str base)
 {
-	const tj_dtype t = in_memory(s->dtype);
-	const shape v = { t, cg_lanes_in_register(c->bits, c->lanes, t) };
+	const shape v = shape_of(c, s);
+	const tj_dtype t = v.t;
 	const cg_str type = cg_type(t, c->lanes);
 	cg_str x[CG_FIELDS];
 	for (int f = 0; f < s->n; f++) part[f] = cg_fmt("poison");
 	for (int first = 0; first < c->lanes; first += v.lanes) {
 		for (int k = 0; k < s->n; k++) {
-			const cg_str p = cg_elem(c, t, base, cg_int(first * s->n + k * v.lanes));
-			x[k] = c->masked ? cg_read_some(c, t, v.lanes, p, mask_of(c, s, first, v.lanes, k)) : cg_read(c, t, v.lanes, p);
+			const cg_str p = cg_elem(c, t, base, cg_int(first * s->n + k * v.piece));
+			if (v.piece < v.lanes) x[k] = load_halves(c, v, s->n, p);
+			else x[k] = c->masked && !c->laps ? cg_read_some(c, t, v.lanes, p, mask_of(c, s, first, v.lanes, k)) : cg_read(c, t, v.lanes, p);
 		}
 		take_apart(c, v, s, x);
 		for (int f = 0; f < s->n; f++) {
@@ -226,10 +261,21 @@ cg_str cg_load_field(cg *c, uint32_t i, cg_str at)
 	return part[field_of(s, i)];
 }
 
+/* Vectors of halves become vectors of neighbours in memory: piece k of those of the first half, then of the second one. */
+static void order_halves(cg *c, shape v, int n, cg_str *x)
+{
+	int from[2][CG_WIDEST];
+	cg_str whole[CG_FIELDS];
+	for (int l = 0; l < v.lanes; l++)
+		for (int half = 0; half < 2; half++) from[half][l] = l % v.piece + half * v.piece + l / v.piece * v.lanes;
+	for (int k = 0; k < n; k++) whole[k] = shuffle(c, v, x[k % (n / 2) * 2], x[k % (n / 2) * 2 + 1], from[k >= n / 2]);
+	memcpy(x, whole, (size_t)n * sizeof *x);
+}
+
 static void store_all(cg *c, const cg_struct *s, const cg_str *part, cg_str base)
 {
-	const tj_dtype t = in_memory(s->dtype);
-	const shape v = { t, cg_lanes_in_register(c->bits, c->lanes, t) };
+	const shape v = shape_of(c, s);
+	const tj_dtype t = v.t;
 	cg_str x[CG_FIELDS];
 	for (int first = 0; first < c->lanes; first += v.lanes) {
 		for (int f = 0; f < s->n; f++) {
@@ -240,9 +286,11 @@ static void store_all(cg *c, const cg_struct *s, const cg_str *part, cg_str base
 			        cg_mangle(t, v.lanes).s, cg_mangle(t, c->lanes).s, cg_type(t, c->lanes).s, part[f].s, first);
 		}
 		put_together(c, v, s, x);
+		if (v.piece < v.lanes) order_halves(c, v, s->n, x);
 		for (int k = 0; k < s->n; k++) {
 			const cg_str p = cg_elem(c, t, base, cg_int(first * s->n + k * v.lanes));
-			if (c->masked) cg_write_some(c, t, v.lanes, x[k], p, mask_of(c, s, first, v.lanes, k));
+			if (c->laps) x[k] = cg_keep_absent(c, t, v.lanes, x[k], p, mask_of(c, s, first, v.lanes, k));
+			if (c->masked && !c->laps) cg_write_some(c, t, v.lanes, x[k], p, mask_of(c, s, first, v.lanes, k));
 			else cg_write(c, t, v.lanes, x[k], p);
 		}
 	}

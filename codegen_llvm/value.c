@@ -137,6 +137,24 @@ static rt_text *text_of(cg *c, uint8_t place)
 	}
 }
 
+/* A truth value that is the same in all lanes. A vector of i1 that comes from another block has no sign bits for AVX2's selects; so what
+ * comes from there are bytes of 0 or -1, and each use compares them. */
+static bool in_bytes(const cg *c, tj_dtype t) { return t == TJ_BOOL && c->bits < 512; }
+
+static cg_str splat_flag(cg *c, cg_str flag)
+{
+	const cg_str byte = cg_tmp(c);
+	rt_putf(c->out, "  %s = sext i1 %s to i8\n", byte.s, flag.s);
+	return cg_splat(c, "i8", byte, c->lanes);
+}
+
+static cg_str flag_of(cg *c, cg_str bytes)
+{
+	const cg_str r = cg_tmp(c);
+	rt_putf(c->out, "  %s = icmp slt <%d x i8> %s, zeroinitializer\n", r.s, c->lanes, bytes.s);
+	return r;
+}
+
 cg_str cg_use(cg *c, uint32_t ins, bool vec)
 {
 	cg_val *v = &c->val[ins];
@@ -146,11 +164,11 @@ cg_str cg_use(cg *c, uint32_t ins, bool vec)
 	if (v->wide_key != c->key) {
 		rt_text *now = c->out;
 		c->out = text_of(c, v->place);
-		v->wide = cg_splat(c, ssa_type(t).s, v->name, c->lanes);
+		v->wide = in_bytes(c, t) ? splat_flag(c, v->name) : cg_splat(c, ssa_type(t).s, v->name, c->lanes);
 		v->wide_key = c->key;
 		c->out = now;
 	}
-	return v->wide;
+	return in_bytes(c, t) ? flag_of(c, v->wide) : v->wide;
 }
 
 void cg_def(cg *c, uint32_t ins, cg_str name, bool vec)

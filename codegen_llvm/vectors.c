@@ -3,11 +3,6 @@
  * loop over whole vectors is there twice (stream.c); in the wide form the loop over r is outside (wide.c). */
 #include "codegen_llvm/cg.h"
 
-void cg_sections(cg *c)
-{
-	for (uint32_t s = 0; s < c->k->section.n && !c->oom; s++) cg_section(c, &c->k->section.v[s]);
-}
-
 /* copy: suffix of the names in this copy of the loop. after: the label behind it. */
 static void loop_copy(cg *c, cg_str lo, cg_str stop, cg_str from, const char *copy, const char *after)
 {
@@ -126,6 +121,21 @@ static void masked_tail(cg *c, cg_str stop, cg_str hi, bool guard)
 	if (guard) cg_jump(c, cg_fmt("whole"));
 }
 
+/* A row is known to have one whole vector: there is no loop. */
+static bool is_one(const cg_recipe *h, const cg_span *s)
+{
+	const int64_t last = h->k->dim[h->k->ndim - 1], block = h->s->block;
+	if (h->form != CG_ALONG_D || s->guard_main || h->streams || h->copies_tail || lo_is_sym(last) || lo_is_sym(block)) return false;
+	return block >= last && last / h->lanes == 1;
+}
+
+static void one_vector(cg *c, cg_str lo)
+{
+	c->at = lo;
+	c->copy = "";
+	cg_sections(c);
+}
+
 void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 {
 	cg_str stop = s.main ? hi : lo;
@@ -136,9 +146,12 @@ void cg_vectors(cg *c, cg_str lo, cg_str hi, cg_span s)
 		stop = cg_fmt("%%stop");
 	}
 	const bool staged = c->how->copies_tail;
-	if (s.main && c->how->form == CG_WIDE) wide_loop(c, lo, stop, s.guard_main);
+	if (s.main && is_one(c->how, &s)) one_vector(c, lo);
+	else if (s.main && c->how->form == CG_WIDE) wide_loop(c, lo, stop, s.guard_main);
 	else if (s.main) main_loop(c, lo, stop, s.guard_main, staged);
 	if (staged) cg_stage_tail(c, stop, hi);
+	else if (s.tail && c->how->exact) cg_exact_tail(c, stop);
+	else if (s.tail && c->how->overlaps) cg_overlapped_tail(c, lo, stop, hi, &s);
 	else if (s.tail) masked_tail(c, stop, hi, s.guard_tail);
 }
 

@@ -145,6 +145,13 @@ void cg_write_some(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask
 	        cg_type(t, lanes).s, v.s, p.s, (int)tj_dtype_size(t), lanes, mask.s);
 }
 
+cg_str cg_keep_absent(cg *c, tj_dtype t, int lanes, cg_str v, cg_str p, cg_str mask)
+{
+	const cg_str old = cg_read(c, t, lanes, p), r = cg_tmp(c), type = cg_type(t, lanes);
+	rt_putf(c->out, "  %s = select <%d x i1> %s, %s %s, %s %s\n", r.s, lanes, mask.s, type.s, v.s, type.s, old.s);
+	return r;
+}
+
 cg_str cg_first_lanes(cg *c, cg_str n, int lanes)
 {
 	cg_str low = cg_tmp(c), mask = cg_tmp(c);

@@ -54,6 +54,14 @@ static int64_t columns_to_unit(const lo_target *t, const lo_kernel *k, int64_t l
 	return last >= 8 * t->lanes ? 2 * t->lanes : t->lanes;
 }
 
+/* All of the kernel's work is in one row, and it is enough for two threads. */
+static bool pays(const lo_kernel *k, double each)
+{
+	for (int d = 0; d < k->ndim - 1; d++)
+		if (k->dim[d] != 1) return false;
+	return each * (double)k->dim[k->ndim - 1] >= RT_SERIAL_NS;
+}
+
 static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 {
 	cost c = cost_of(t, k, s);
@@ -67,6 +75,7 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 		s->block = s->block / least * least;
 		if (s->block < least) s->block = least;
 		if (s->block > last) s->block = last;
+		if (s->block == last && pays(k, each)) s->block = last > 2 * least ? (last / 2 + least - 1) / least * least : s->block;
 	}
 	s->unit_ns = each * (double)s->block + 2;
 }
@@ -96,6 +105,7 @@ const lo_target lo_cpu = {
 	.split_column = 1 << 15,
 	.part_blocks = true,
 	.far_step = 8,
+	.unrolled_row = 4,
 	.transposed = 1 << 14,
 	.kept_bytes = 512 << 10,
 	.kept_rows = 32,

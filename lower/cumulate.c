@@ -5,6 +5,7 @@
  * them. A step of a line waits for the one before, so many lines go side by side. Then each chunk of a sum or product gets what the chunks
  * before it gave. */
 #include "ir/tree.h"
+#include "lower/extremes.h"
 #include "lower/library.h"
 
 #include <math.h>
@@ -17,15 +18,10 @@ enum {
 	            */
 };
 
-/* Lines of n elements, `step` apart, of x, a and y; line l begins at at[l]. */
-typedef void side_fn(const void *x, const void *a, void *y, const int64_t *at, int lines, int64_t n, int64_t step);
-/* The same for lines that begin at x, a, y and right behind them, a multiple of BESIDE. before: what is added to each of them; NULL:
- * nothing. */
-typedef void beside_fn(const void *x, const void *a, const void *before, void *y, int lines, int64_t n, int64_t step);
 typedef void join_fn(const void *before, void *y, int64_t n, int64_t step); /* adds what comes before to the n elements of a line */
 typedef struct kind {
-	beside_fn *beside;
-	side_fn *side;
+	lo_beside_fn *beside;
+	lo_side_fn *side;
 	join_fn *join; /* NULL: there are no chunks */
 	size_t size, result; /* bytes of an element */
 } kind;
@@ -233,6 +229,17 @@ static bool make(lo_low *L, rt_plan *p, const lo_step *s, rt_step *t)
 	return lo_put_operands(L, p, s, t);
 }
 
+/* Values of cummax and cummin of floats; own: room for them. */
+static const kind *faster(const lo_call *e, tj_dtype t, int64_t inner, const kind *plain, kind *own)
+{
+	const lo_extremes *x = (e->op == IR_cummax || e->op == IR_cummin) && !e->which ? lo_extremes_of(t, e->op == IR_cummin) : NULL;
+	if (!x) return plain;
+	*own = *plain;
+	own->beside = x->beside;
+	if (inner == 1) own->side = x->side;
+	return own;
+}
+
 static tj_status run(const void *self, void *const *buf, rt_run *r)
 {
 	const lo_call *e = self;
@@ -241,6 +248,7 @@ static tj_status run(const void *self, void *const *buf, rt_run *r)
 	const tj_dtype t = (tj_dtype)m->dtype;
 	int64_t outer = 1, all = 1;
 	walk w = { .kind = kind_of(e->op, e->which, t), .x = buf[last], .a = buf[0], .y = buf[e->nsrc], .n = 1, .inner = 1 };
+	kind own;
 	for (int i = 0; i < m->rank; i++) {
 		int64_t *to = i < axis ? &outer : i > axis ? &w.inner : &w.n;
 		*to *= m->dim[i];
@@ -248,6 +256,7 @@ static tj_status run(const void *self, void *const *buf, rt_run *r)
 	}
 	if (!all) return TJ_OK;
 	w.chunk = w.kind->join && w.n > IR_RUNNING ? IR_RUNNING : w.n;
+	w.kind = faster(e, t, w.inner, w.kind, &own);
 	const double ns = (double)w.n * (double)w.inner * 0.5 / (double)tiles(&w); /* of a unit */
 	rt_team_run(r, outer * tiles(&w), ns < 1e3 ? (int64_t)(1e3 / ns) + 1 : 1, ns * (double)(outer * tiles(&w)), run_units, &w);
 	return TJ_OK;

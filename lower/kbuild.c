@@ -448,6 +448,7 @@ static bool build(lo_builder *B)
 	set_dims(B, true);
 	reset(B);
 	if (!fill(B)) return false;
+	if (!B->G->product && !lo_unroll_row(B->k, B->s->target->unrolled_row)) B->L->oom = true;
 	if (!B->G->product) B->s->target->units(B->s->target, B->k, B->s);
 	else if (!arrange_product(B)) return false;
 	return number_buffers(B);

@@ -349,6 +349,9 @@ tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*vis
 /* ---- order.c ---- */
 bool lo_make_steps(lo_low *L); /* steps in an order in which all reads follow their writes */
 
+/* ---- unroll.c ---- */
+bool lo_unroll_row(lo_kernel *k, int64_t most); /* most: of the target. false: out of memory */
+
 /* ---- kbuild.c ---- */
 typedef struct lo_fault { const char *op; int64_t size; } lo_fault; /* what the error message names besides site and status */
 typedef struct lo_built {

@@ -34,8 +34,8 @@ static bool comes_narrow(const ir_graph *g, ir_ref r, size_t bytes, int depth)
 	int from;
 	if (n->op == IR_const || (n->weak && is_whole(n->dtype))) return true;
 	if (n->op == IR_cast) {
-		const int was = ir_at(g, ir_src(g, n, 0))->dtype;
-		return !rt_is_float((tj_dtype)was) && tj_dtype_size((tj_dtype)was) <= bytes;
+		const ir_node *was = ir_at(g, ir_src(g, n, 0));
+		return !rt_is_float((tj_dtype)was->dtype) && (was->weak || was->op == IR_num || tj_dtype_size((tj_dtype)was->dtype) <= bytes);
 	}
 	if (depth >= DEPTH || !(moves(n) || keeps_low_bits(n, &from))) return false;
 	for (int k = moves(n) ? 0 : from; k < n->nsrc; k++)

@@ -39,6 +39,7 @@ struct lo_target {
 	bool part_blocks;        /* a unit has a part of a block of columns; else of one column */
 	bool splits_searches;    /* threads share searches (argmax), too */
 	int64_t far_step;        /* elements; a row lies across memory when its elements are at least this far apart */
+	int64_t unrolled_row;    /* elements; a last dimension of at most so many becomes instructions (unroll.c) */
 	int64_t transposed;      /* elements; a value of at least this size is transposed before a kernel reads rows across it */
 
 	/* Parts of values (short.c, border.c). */

@@ -8,7 +8,7 @@
  *           tj_tensor *batch[2];                         // u8 [64,28,28], u8 [64]
  *           for (;;) {
  *                   tj_scope *s = tj_push(c);
- *                   bool more = tj_loader_next(l, batch); // false: the end of the epoch, or an error
+ *                   bool more = tj_loader_next(l, batch, 2); // false: the end of the epoch, or an error
  *                   if (more) step(batch[0], batch[1]);
  *                   tj_pop(s);                           // gives the memory of the batch back to the loader
  *                   if (!more) break;
@@ -78,14 +78,23 @@ TJ_API tj_dataset *tj_dataset_arrays_at(const char *site, tj_ctx *c, tj_list ten
 /* Pieces of a text of token ids, a tensor [n] of integers. Item i has two fields, i64 [length]: the ids from i * stride on, and those one
  * further, which are to be predicted. stride 0: length. */
 TJ_API tj_dataset *tj_dataset_windows_at(const char *site, tj_ctx *c, tj_tensor *ids, int64_t length, int64_t stride);
-/* Items first .. first + count - 1 of another data set, which outlives it. count -1: up to its end. */
-TJ_API tj_dataset *tj_dataset_part_at(const char *site, const tj_dataset *of, int64_t first, int64_t count);
+/* Items first, first + step, ..., so many as count, of another data set, which outlives it. count -1: up to its end. */
+TJ_API tj_dataset *tj_dataset_part_at(const char *site, const tj_dataset *of, int64_t first, int64_t count, int64_t step);
+/* Items index[0 .. count - 1], PyTorch's Subset. The list is copied; an index may come several times. */
+TJ_API tj_dataset *tj_dataset_subset_at(const char *site, const tj_dataset *of, const int64_t *index, int64_t count);
+/* PyTorch's random_split: n data sets in out[], 1 to 64, which have each item once, drawn by seed. Either fraction[n] is given, with the
+ * sum 1 (rounded down; what is left goes to the first ones, one to each), or length[n], with the sum of all items; the other one is NULL.
+ * After an error all of out[] is NULL. */
+TJ_API tj_status tj_dataset_split_at(const char *site, const tj_dataset *of, int n, const double *fraction, const int64_t *length,
+                                     uint64_t seed, tj_dataset **out);
 /* Items of another data set, each changed by a function: it reads the fields of `in` and puts those of `out`. */
 typedef bool tj_sample_map(void *env, const tj_sample *in, tj_sample *out);
 TJ_API tj_dataset *tj_dataset_map_at(const char *site, const tj_dataset *of, tj_sample_map *map, void *env);
 #define tj_dataset_arrays(c, tensors) tj_dataset_arrays_at(TJ_SITE, c, tensors)
 #define tj_dataset_windows(c, ids, length, stride) tj_dataset_windows_at(TJ_SITE, c, ids, length, stride)
-#define tj_dataset_part(of, first, count) tj_dataset_part_at(TJ_SITE, of, first, count)
+#define tj_dataset_part(of, first, count, step) tj_dataset_part_at(TJ_SITE, of, first, count, step)
+#define tj_dataset_subset(of, index, count) tj_dataset_subset_at(TJ_SITE, of, index, count)
+#define tj_dataset_split(of, n, fraction, length, seed, out) tj_dataset_split_at(TJ_SITE, of, n, fraction, length, seed, out)
 #define tj_dataset_map(of, map, env) tj_dataset_map_at(TJ_SITE, of, map, env)
 
 /* ---- the loader ----------------------------------------------------------------------------------- */
@@ -110,10 +119,11 @@ typedef struct tj_loader_opts {
 
 typedef struct tj_loader tj_loader;
 TJ_API tj_loader *tj_loader_open_at(const char *site, tj_ctx *c, const tj_dataset *d, const tj_loader_opts *opts);
-/* The next batch: batch[f] is field f of its items, stacked along a new axis 0. batch has room for all fields of an item. false: the
- * epoch is over, and the next call begins the next one; all epochs are over; or an error, which names the item. After an error of an item
- * it stays false until tj_loader_seek(). Batches come in one order, whatever the number of workers. */
-TJ_API bool tj_loader_next_at(const char *site, tj_loader *l, tj_tensor **batch);
+/* The next batch: batch[f] is field f of its items, stacked along a new axis 0. batch has room for `room` tensors: items with more fields
+ * are an error, and where they have fewer, NULL follows. false: the epoch is over, and the next call begins the next one; all epochs are
+ * over; or an error, which names the item. After an error it stays false until tj_loader_seek(). Batches come in one order, whatever the
+ * number of workers. */
+TJ_API bool tj_loader_next_at(const char *site, tj_loader *l, tj_tensor **batch, int room);
 TJ_API int64_t tj_loader_batches(const tj_loader *l); /* of an epoch, for this rank */
 /* The place of the next batch, and the way back there, at once: the order is a function of seed, epoch and index. epoch and batch count
  * from 0; batch may be tj_loader_batches(), the end. A loader with the same options over the same data continues where another stopped. */
@@ -121,7 +131,7 @@ TJ_API void tj_loader_tell(const tj_loader *l, int64_t *epoch, int64_t *batch);
 TJ_API tj_status tj_loader_seek_at(const char *site, tj_loader *l, int64_t epoch, int64_t batch);
 TJ_API void tj_loader_close(tj_loader *l); /* at any time; waits for the items that are being filled */
 #define tj_loader_open(c, d, opts) tj_loader_open_at(TJ_SITE, c, d, opts)
-#define tj_loader_next(l, batch) tj_loader_next_at(TJ_SITE, l, batch)
+#define tj_loader_next(l, batch, room) tj_loader_next_at(TJ_SITE, l, batch, room)
 #define tj_loader_seek(l, epoch, batch) tj_loader_seek_at(TJ_SITE, l, epoch, batch)
 /* The item at a place of an epoch's order of n items: the order of a loader with .shuffle. */
 TJ_API int64_t tj_shuffled(uint64_t seed, int64_t epoch, int64_t n, int64_t place);
@@ -174,8 +184,9 @@ TJ_API void tj_images_close(tj_images *m);
 /* ---- the tokeniser: byte pairs, as GPT-2 has them ------------------------------------------------- */
 
 /* A text is cut into words, then bytes of a word are merged in the order of training. Words are those of GPT-2's pattern: 's 't 're 've 'm
- * 'll 'd, letters, digits, other characters (each with a blank before them), and blanks. Letters are those of ASCII and all bytes from 0x80
- * on; so texts in other scripts may be cut otherwise than by GPT-2, and every text is still decoded to what it was. Ids are i32. */
+ * 'll 'd, letters, digits, other characters (each with a blank before them), and blanks, in all scripts. libpcre2-8.so.0 (Debian:
+ * libpcre2-8-0) says what they are; without it a text beyond ASCII is an error. Every text is decoded to what it was, also one that is no
+ * UTF-8. Ids are i32. */
 typedef struct tj_bpe tj_bpe;
 /* Of a text, up to `vocabulary` tokens (at least 256, the bytes; fewer when no pair comes twice). The same text gives the same tokens. */
 TJ_API tj_bpe *tj_bpe_train_at(const char *site, tj_ctx *c, const char *text, size_t bytes, int64_t vocabulary);
@@ -197,6 +208,32 @@ TJ_API void tj_bpe_close(tj_bpe *b);
 #define tj_bpe_save(b, encoder_json, vocab_bpe) tj_bpe_save_at(TJ_SITE, b, encoder_json, vocab_bpe)
 #define tj_bpe_encode(b, text, bytes) tj_bpe_encode_at(TJ_SITE, b, text, bytes)
 #define tj_bpe_decode(b, ids, bytes) tj_bpe_decode_at(TJ_SITE, b, ids, bytes)
+
+/* ---- tokenizer.json ------------------------------------------------------------------------------- */
+
+/* A tokeniser as the package tokenizers saves it, with that package's ids: models BPE (GPT-2, Llama, with or without byte_fallback) and
+ * WordPiece (BERT); normalisers BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace; pre-tokenizers
+ * ByteLevel, Split, Whitespace, WhitespaceSplit, BertPreTokenizer, Metaspace, Punctuation, Digits; the decoders for these;
+ * TemplateProcessing, BertProcessing and RobertaProcessing; added tokens. What is not known is refused by name, and so is a token with a
+ * zero in it. Truncation and padding are not done. libpcre2-8.so.0 is opened for patterns, libutf8proc for normalisers (Debian:
+ * libpcre2-8-0, libutf8proc2 or 3). Texts are UTF-8; a byte that belongs to no character counts as U+FFFD. A handle may be used by several
+ * threads at once. */
+typedef struct tj_tokenizer tj_tokenizer;
+TJ_API tj_tokenizer *tj_tokenizer_open_at(const char *site, tj_ctx *c, const char *path);
+TJ_API int64_t tj_tokenizer_count(const tj_tokenizer *t);                           /* the largest id + 1 */
+TJ_API const char *tj_tokenizer_token(const tj_tokenizer *t, int64_t id);           /* as in the file; NULL: there is none */
+TJ_API int64_t tj_tokenizer_id(const tj_tokenizer *t, const char *token);           /* -1: there is none */
+/* i32 [n]. special: with what the post-processor puts around a text, as [CLS] and [SEP]. Added tokens in the text are found in any case. */
+TJ_API tj_tensor *tj_tokenizer_encode_at(const char *site, const tj_tokenizer *t, const char *text, size_t bytes, bool special);
+/* A string with a 0 behind its bytes, which free() frees; NULL: an id has no token, or out of memory. special: with special tokens. Bytes
+ * that are no UTF-8, as of a part of a character, stay as they are. bytes may be NULL. */
+TJ_API char *tj_tokenizer_decode_at(const char *site, const tj_tokenizer *t, tj_tensor *ids, bool special, size_t *bytes);
+/* The same without tjit, for items of data sets. Returns how many ids there are, and writes those that there is room for; -1: an error. */
+TJ_API int64_t tj_tokenizer_ids(const tj_tokenizer *t, const char *text, size_t bytes, bool special, int32_t *ids, int64_t room);
+TJ_API void tj_tokenizer_close(tj_tokenizer *t);
+#define tj_tokenizer_open(c, path) tj_tokenizer_open_at(TJ_SITE, c, path)
+#define tj_tokenizer_encode(t, text, bytes, special) tj_tokenizer_encode_at(TJ_SITE, t, text, bytes, special)
+#define tj_tokenizer_decode(t, ids, special, bytes) tj_tokenizer_decode_at(TJ_SITE, t, ids, special, bytes)
 
 #ifdef __cplusplus
 }

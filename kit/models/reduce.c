@@ -132,6 +132,14 @@ static tj_tensor *standardized(const char *site, tj_tensor *x, tj_dims axes, dou
 	return tj_div(d, tj_sqrt(tj_add(tj_mean(tj_square(d), axes, true), tj_f(eps))));
 }
 
+/* A number that never changes: what is computed of it and of weights is folded. */
+static tj_tensor *fixed(ox_call *o, const char *site, tj_dtype t, double value)
+{
+	const float f = (float)value;
+	return tj_constant_at(site, o->r->c, t == TJ_F64 ? TJ_F64 : TJ_F32, (const int64_t[]){ TJ_END_DIM },
+	                      t == TJ_F64 ? (const void *)&value : &f);
+}
+
 tj_tensor *ox_batch_normalization(ox_call *o, const char *site)
 {
 	tj_tensor *x = X, *v[4];
@@ -152,7 +160,7 @@ tj_tensor *ox_batch_normalization(ox_call *o, const char *site)
 		v[2] = m, v[3] = s;
 	}
 	/* y = x * f + (bias - mean * f): of constants f and the sum are folded. */
-	tj_tensor *f = tj_div(wide(site, v[0]), tj_sqrt(tj_add(wide(site, v[3]), tj_f(eps))));
+	tj_tensor *var = wide(site, v[3]), *f = tj_div(wide(site, v[0]), tj_sqrt(tj_add(var, fixed(o, site, tj_dtype_of(var), eps))));
 	tj_tensor *shift = tj_sub(wide(site, v[1]), tj_mul(wide(site, v[2]), f));
 	return ox_like(site, tj_add(tj_mul(wide(site, x), ox_along(site, f, axis, rank)), ox_along(site, shift, axis, rank)), x);
 }

@@ -4,7 +4,11 @@
  * stay as they are and no node needs to read a value; and else the host reads the condition, a boundary at each turn. */
 #include "kit/models/models.h"
 
-enum { UNROLLED = 8 }; /* turns: longer loops are worth a region */
+enum {
+	UNROLLED = 8,           /* turns: longer loops are worth a region */
+	MOST_UNROLLED = 10000,  /* turns of a loop in the body: each is traced by itself */
+	MOST_TURNS = 10000000   /* of a tj_while(): a file may ask for a loop without an end */
+};
 
 /* ---- what may stand in a region ---- */
 static bool is_static(const ox_info *v)
@@ -221,7 +225,7 @@ static tj_tensor *as_region(loop *l, int64_t most, bool scan)
 	in[lead + l->carries] = TJ_END;
 	l->room = most;
 	const tj_status st = scan ? tj_scan(out, ys, l->scans, scan_turn, in, TJ_NONE, l, TJ_OPTS(tj_scan_opts, .length = most))
-	                          : tj_while(out, while_goes, while_turn, in, l, NULL);
+	                          : tj_while(out, while_goes, while_turn, in, l, TJ_OPTS(tj_while_opts, .max_turns = MOST_TURNS));
 	if (st != TJ_OK) return o->r->failed = true, NULL;
 	for (int i = 0; i < l->carries && i < o->n->nout; i++) ox_put(o, i, out[lead + i]);
 	for (int k = 0; k < l->scans; k++)
@@ -253,7 +257,8 @@ tj_tensor *ox_loop(ox_call *o, const char *site)
 	bool on = !first || (first->i && first->n && first->i[0]);
 	const int64_t turns = h && h->i && h->n ? h->i[0] : INT64_MAX;
 	while (on && l.n < turns && !o->r->failed)
-		if (!turn(&l, known(o, TJ_BOOL, 1), &on)) return o->r->failed = true, NULL;
+		if (l.n == MOST_UNROLLED) return ox_fail(o, TJ_ERR_LIMIT, NULL, "a loop whose values change their shapes has more than %d turns", MOST_UNROLLED);
+		else if (!turn(&l, known(o, TJ_BOOL, 1), &on)) return o->r->failed = true, NULL;
 	return give(&l);
 }
 

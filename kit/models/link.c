@@ -142,7 +142,7 @@ static const char *instead(const ox_node *n)
 static char letter_in(const char *attrs, const char *attr)
 {
 	const size_t n = strlen(attr);
-	for (const char *s = attrs; (s = strstr(s, attr)); s += n)
+	for (const char *s = attrs; n && (s = strstr(s, attr)); s += n)
 		if ((s == attrs || s[-1] == ' ') && s[n] == ':') return s[n + 1];
 	return 0;
 }
@@ -175,7 +175,7 @@ static void check_row(linker *l, const ox_node *n)
 	if (n->nin < row->in_least || (row->in_most >= 0 && n->nin > row->in_most))
 		ox_refuse(l->m, l->r, n, "it has %d inputs", n->nin);
 	if (row->out_most >= 0 && n->nout > row->out_most) ox_refuse(l->m, l->r, n, "it has %d outputs", n->nout);
-	for (int k = 0; k < row->in_least && k < n->nin; k++)
+	for (int k = 0; k < (row->in_most < 0 ? n->nin : row->in_least) && k < n->nin && !(row->reads >> 31); k++)
 		if (n->in[k] < 0) ox_refuse(l->m, l->r, n, "input %d is left out", k);
 	check_attributes(l, n);
 }

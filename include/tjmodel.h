@@ -66,7 +66,7 @@ TJ_API bool tj_model_metadata(const tj_model *m, int i, const char **key, const 
 /* What the file says of itself; "" where it says nothing. */
 typedef struct tj_onnx_about {
 	size_t size;                         /* set by the caller: so many bytes are filled */
-	int64_t ir_version, opset, version;  /* opset: of the default domain */
+	int64_t ir, opset, version;  /* opset: of the default domain */
 	const char *producer, *producer_version, *domain, *graph, *doc;
 	int64_t nodes, initializers;         /* of all graphs */
 	uint64_t weight_bytes;               /* of the initializers */

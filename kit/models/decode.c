@@ -406,7 +406,7 @@ static bool graph(decoder *d, ox_wire w, ox_graph *g, bool function)
 static bool model_field(decoder *d, const ox_field *f)
 {
 	tj_model *m = d->m;
-	if (f->number == 1) m->ir_version = (int64_t)f->value;
+	if (f->number == 1) m->ir = (int64_t)f->value;
 	if (f->number == 5) m->version = (int64_t)f->value;
 	if (f->number == 2) return text(d, f, &m->producer);
 	if (f->number == 3) return text(d, f, &m->producer_version);
@@ -433,5 +433,5 @@ bool ox_decode(tj_model *m, ox_wire w, kit_why *why)
 		if (!model_field(&d, &f)) return false;
 	if (why->code != TJ_OK) return false;
 	if (!m->graph) return wrong(&d, "it is no ONNX file: it has no graph");
-	return m->ir_version > 0 || wrong(&d, "it is no ONNX file: it has no IR version");
+	return m->ir > 0 || wrong(&d, "it is no ONNX file: it has no IR version");
 }

@@ -247,7 +247,7 @@ bool tj_model_metadata(const tj_model *m, int i, const char **key, const char **
 
 void tj_model_about(const tj_model *m, tj_onnx_about *out)
 {
-	tj_onnx_about a = { .size = out->size, .ir_version = m->ir_version, .version = m->version, .producer = m->producer,
+	tj_onnx_about a = { .size = out->size, .ir = m->ir, .version = m->version, .producer = m->producer,
 		            .producer_version = m->producer_version, .domain = m->domain, .graph = m->graph->name, .doc = m->doc };
 	for (int i = 0; i < m->nimport; i++)
 		if (!*m->import[i].domain) a.opset = m->import[i].version;

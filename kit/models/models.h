@@ -123,7 +123,7 @@ struct tj_model {
 	const char *base;             /* name of the file without its folder */
 	kit_map *map;
 	ox_arena arena;
-	int64_t ir_version;
+	int64_t ir;
 	const char *producer, *producer_version, *domain, *doc;
 	int64_t version;
 	ox_import *import;

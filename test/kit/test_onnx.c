@@ -172,7 +172,7 @@ static void tells(void **s)
 	assert_true(!tj_model_input(o, 1) && !tj_model_input(o, -1) && !tj_model_output(o, 1) && !strcmp(tj_model_output(o, 0)->name, "y"));
 	tj_onnx_about a = { .size = sizeof a };
 	tj_model_about(o, &a);
-	assert_true(a.ir_version == 8 && a.opset == 13 && a.nodes == 7 && a.initializers == 3 && a.weight_bytes == 40);
+	assert_true(a.ir == 8 && a.opset == 13 && a.nodes == 7 && a.initializers == 3 && a.weight_bytes == 40);
 	assert_string_equal(a.producer, "test");
 	const char *key, *value;
 	assert_true(tj_model_metadata(o, 0, &key, &value) && !strcmp(key, "who") && !strcmp(value, "test_onnx") && !tj_model_metadata(o, 1, &key, &value));

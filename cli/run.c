@@ -46,7 +46,8 @@ static int number_in(const call *x, const char *word, const char *prefix, int n,
 	const char *end = strrchr(word, '='), *digits = word;
 	end_of_model *const of = !strcmp(prefix, "in") ? tj_model_input : tj_model_output;
 	for (int i = 0; end && x->m && i < n; i++)
-		if (strlen(of(x->m, i)->name) == (size_t)(end - word) && !strncmp(of(x->m, i)->name, word, (size_t)(end - word))) return *file = end + 1, i;
+		if (strlen(of(x->m, i)->name) == (size_t)(end - word) && !memcmp(of(x->m, i)->name, word, (size_t)(end - word)))
+			return *file = end + 1, i;
 	end = strchr(word, '=');
 	*file = word;
 	if (!end || memchr(word, '/', (size_t)(end - word))) return -1;
@@ -332,7 +333,8 @@ static bool read_words(cli_words *w, asked *a)
 		else a->times = (long)n.i;
 	}
 	if (!a->model) return cli_error("run needs a FILE: tj help run"), false;
-	if (to_stdout(a) && (a->json || a->times || a->profile)) return cli_error("stdout gets an array, so --json, --time and --profile have no place there"), false;
+	if (to_stdout(a) && (a->json || a->times || a->profile))
+		return cli_error("stdout gets an array, so --json, --time and --profile have no place there"), false;
 	if (a->json && a->profile) return cli_error("--profile prints text, no JSON"), false;
 	return true;
 }
@@ -355,7 +357,8 @@ const cli_command cli_run = {
 	.line = "calls an exported function or an ONNX model with files of NumPy",
 	.help = "FILE is what tj_export() wrote; its code runs, so it must be one that you trust. Or it is a model, *.onnx, and nothing of it is\n"
 		"trusted. Arguments and results are numbered from 0: 0=FILE, in0=FILE or out0=FILE names one, of a model also NAME=FILE, and a FILE\n"
-		"alone is the next; - is stdin or stdout. An argument that is a number is given as one. tj show FILE says what it takes. The times are those of calls after the first, whose results and state are saved.",
+		"alone is the next; - is stdin or stdout. An argument that is a number is given as one. tj show FILE says what it takes. The times are\n"
+		"those of calls after the first, whose results and state are saved.",
 	.option = (const cli_option[]){ { 'i', "input", "FILE", "an argument, .npy" },
 	                                { 'o', "output", "FILE", "where a result goes, .npy" },
 	                                { 0, "scalar", "NUMBER", "the next scalar" },

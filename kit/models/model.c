@@ -82,10 +82,7 @@ static bool list_ends(tj_model *m)
 	return true;
 }
 
-static int by_op(const void *a, const void *b)
-{
-	return strcmp(((const tj_onnx_count *)a)->op, ((const tj_onnx_count *)b)->op);
-}
+static int by_op(const void *a, const void *b) { return strcmp(((const tj_onnx_count *)a)->op, ((const tj_onnx_count *)b)->op); }
 
 static int nodes_of(const ox_graph *g, tj_onnx_count *to, int n)
 {
@@ -106,8 +103,10 @@ static bool count_ops(tj_model *m)
 	nodes_of(m->graph, m->count, 0);
 	qsort(m->count, (size_t)n, sizeof *m->count, by_op);
 	for (int i = 0; i < n; i++) {
-		if (m->ncount && !strcmp(m->count[m->ncount - 1].op, m->count[i].op)) m->count[m->ncount - 1].nodes++;
-		else m->count[m->ncount++] = m->count[i];
+		if (m->ncount && !strcmp(m->count[m->ncount - 1].op, m->count[i].op))
+			m->count[m->ncount - 1].nodes++;
+		else
+			m->count[m->ncount++] = m->count[i];
 	}
 	return true;
 }
@@ -133,13 +132,18 @@ static char *shapes_of(const tj_model *m)
 	for (int i = 0; i < m->nin; i++) {
 		const tj_onnx_value *v = &m->in[i];
 		fputs(i ? ", " : "", f);
-		if (v->rank < 0) fputs("_", f);
-		else fprintf(f, "%s[", tj_dtype_name(v->dtype));
+		if (v->rank < 0)
+			fputs("_", f);
+		else
+			fprintf(f, "%s[", tj_dtype_name(v->dtype));
 		for (int k = 0; k < v->rank; k++) {
 			fputs(k ? "," : "", f);
-			if (v->dim[k] >= 0) fprintf(f, "%lld", (long long)v->dim[k]);
-			else if (v->symbol[k] && is_name(v->symbol[k])) fputs(v->symbol[k], f), any = true;
-			else fputs("_", f);
+			if (v->dim[k] >= 0)
+				fprintf(f, "%lld", (long long)v->dim[k]);
+			else if (v->symbol[k] && is_name(v->symbol[k]))
+				fputs(v->symbol[k], f), any = true;
+			else
+				fputs("_", f);
 		}
 		if (v->rank >= 0) fputs("]", f);
 	}
@@ -151,8 +155,14 @@ static char *shapes_of(const tj_model *m)
 static bool make_function(const char *site, tj_model *m, const tj_onnx_opts *o)
 {
 	m->shapes = o->fixed_shapes ? NULL : shapes_of(m);
-	const tj_compile_opts c = { .size = sizeof c, .name = o->name ? o->name : m->base, .nin = m->nin, .nout = m->nout, .mode = o->mode,
-		                    .numerics = o->numerics, .dynamic = o->dynamic, .shapes = m->shapes,
+	const tj_compile_opts c = { .size = sizeof c,
+		                    .name = o->name ? o->name : m->base,
+		                    .nin = m->nin,
+		                    .nout = m->nout,
+		                    .mode = o->mode,
+		                    .numerics = o->numerics,
+		                    .dynamic = o->dynamic,
+		                    .shapes = m->shapes,
 		                    .freeze = (tj_vars)m->freeze };
 	m->f = tj_compile_at(site, m->c, ox_body, m, &c);
 	return m->f != NULL;
@@ -169,8 +179,11 @@ static bool read_model(tj_model *m, ox_refusals *r, kit_why *w)
 
 static void refused(const char *site, const tj_model *m, const ox_refusals *r)
 {
-	if (r->n == 1) tj_fail_at(site, TJ_ERR_ARG, op, "tj show lists what a model needs", "%s: %s", m->path, r->first);
-	else tj_fail_at(site, TJ_ERR_ARG, op, "tj show lists all of them, .on_refused gets them", "%s: %s; and %d more", m->path, r->first, r->n - 1);
+	if (r->n == 1)
+		tj_fail_at(site, TJ_ERR_ARG, op, "tj show lists what a model needs", "%s: %s", m->path, r->first);
+	else
+		tj_fail_at(site, TJ_ERR_ARG, op, "tj show lists all of them, .on_refused gets them", "%s: %s; and %d more", m->path,
+		           r->first, r->n - 1);
 }
 
 tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const tj_onnx_opts *opts)
@@ -188,8 +201,10 @@ tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const t
 		m->base = slash ? slash + 1 : m->path;
 		ok = read_model(m, &r, &w) && ((list_ends(m) && count_ops(m)) || kit_no_memory(&w));
 	}
-	if (!ok) kit_report(site, op, path, &w);
-	else if (r.n) refused(site, m, &r), ok = false;
+	if (!ok)
+		kit_report(site, op, path, &w);
+	else if (r.n)
+		refused(site, m, &r), ok = false;
 	ok = ok && make_weights(site, m) && make_function(site, m, &o);
 	if (ok) return m;
 	tj_model_close(m);
@@ -247,8 +262,14 @@ bool tj_model_metadata(const tj_model *m, int i, const char **key, const char **
 
 void tj_model_about(const tj_model *m, tj_onnx_about *out)
 {
-	tj_onnx_about a = { .size = out->size, .ir = m->ir, .version = m->version, .producer = m->producer,
-		            .producer_version = m->producer_version, .domain = m->domain, .graph = m->graph->name, .doc = m->doc };
+	tj_onnx_about a = { .size = out->size,
+		            .ir = m->ir,
+		            .version = m->version,
+		            .producer = m->producer,
+		            .producer_version = m->producer_version,
+		            .domain = m->domain,
+		            .graph = m->graph->name,
+		            .doc = m->doc };
 	for (int i = 0; i < m->nimport; i++)
 		if (!*m->import[i].domain) a.opset = m->import[i].version;
 	for (int i = 0; i < m->ncount; i++) a.nodes += m->count[i].nodes;

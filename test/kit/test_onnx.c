@@ -6,7 +6,10 @@
 #include <tjmodel.h>
 
 /* ---- a writer of protobuf: messages are built from inside ---- */
-typedef struct msg { unsigned char v[6000]; size_t n; } msg;
+typedef struct msg {
+	unsigned char v[6000];
+	size_t n;
+} msg;
 
 static void put_byte(msg *m, uint64_t b)
 {
@@ -77,8 +80,10 @@ static void put_value(msg *g, int field, const char *name, int type, tj_dims dim
 	msg v = { .n = 0 }, t = { .n = 0 }, s = { .n = 0 }, k = { .n = 0 };
 	for (int i = 0; dim[i] != TJ_END_DIM; i++) {
 		msg d = { .n = 0 };
-		if (dim[i] < 0) put_text(&d, 2, "n");
-		else put_int(&d, 1, dim[i]);
+		if (dim[i] < 0)
+			put_text(&d, 2, "n");
+		else
+			put_int(&d, 1, dim[i]);
 		put_msg(&s, 1, &d);
 	}
 	put_int(&t, 1, type), put_msg(&t, 2, &s), put_msg(&k, 1, &t);
@@ -167,7 +172,8 @@ static void tells(void **s)
 	msg m = linear();
 	tj_model *o = opened(c, h, &m);
 	const tj_onnx_value *x = tj_model_input(o, 0);
-	assert_true(!strcmp(x->name, "x") && x->dtype == TJ_F32 && x->rank == 2 && x->dim[0] == -1 && x->dim[1] == 3 && x->dim[2] == TJ_END_DIM);
+	assert_true(!strcmp(x->name, "x") && x->dtype == TJ_F32 && x->rank == 2 && x->dim[0] == -1 && x->dim[1] == 3 &&
+	            x->dim[2] == TJ_END_DIM);
 	assert_string_equal(x->symbol[0], "n");
 	assert_true(!tj_model_input(o, 1) && !tj_model_input(o, -1) && !tj_model_output(o, 1) && !strcmp(tj_model_output(o, 0)->name, "y"));
 	tj_onnx_about a = { .size = sizeof a };
@@ -175,7 +181,8 @@ static void tells(void **s)
 	assert_true(a.ir == 8 && a.opset == 13 && a.nodes == 7 && a.initializers == 3 && a.weight_bytes == 40);
 	assert_string_equal(a.producer, "test");
 	const char *key, *value;
-	assert_true(tj_model_metadata(o, 0, &key, &value) && !strcmp(key, "who") && !strcmp(value, "test_onnx") && !tj_model_metadata(o, 1, &key, &value));
+	assert_true(tj_model_metadata(o, 0, &key, &value) && !strcmp(key, "who") && !strcmp(value, "test_onnx") &&
+	            !tj_model_metadata(o, 1, &key, &value));
 	assert_true(!strcmp(tj_model_op(o, 0)->op, "Concat") && tj_model_op(o, 0)->nodes == 2 && !tj_model_op(o, 6));
 	tj_model_close(o);
 	tj_model_close(NULL);
@@ -210,7 +217,8 @@ static msg turns(void)
 	put_node(&b, "Identity", "", "on", "on2", 0, NULL);
 	put_node(&b, "Add", "", "v v", "v2", 0, NULL);
 	put_node(&b, "Add", "", "v one", "each", 0, NULL);
-	put_value(&b, 12, "on2", BOOLEAN, TJ_0D), put_value(&b, 12, "v2", FLOAT, TJ_SHAPE(2)), put_value(&b, 12, "each", FLOAT, TJ_SHAPE(2));
+	put_value(&b, 12, "on2", BOOLEAN, TJ_0D), put_value(&b, 12, "v2", FLOAT, TJ_SHAPE(2)),
+		put_value(&b, 12, "each", FLOAT, TJ_SHAPE(2));
 	put_node(&g, "Loop", "/loop", "turns _ x", "y all", 1, (msg[]){ a_graph("body", &b) });
 	return model(&g, 16);
 }
@@ -286,8 +294,10 @@ static void refuses_all_at_once(void **s)
 	hostile *h = hostile_begin(1);
 	msg g = { .n = 0 };
 	char text[4000] = "";
-	static const char *const parts[] = { "input t is string", "initializer u is uint16", "node /a (StringSplit, opset 20): the op is not supported",
-		                             "node /b (Relu, opset 20): attribute what is not supported", "node /c (Relu, opset 20): it has 2 inputs" };
+	static const char *const parts[] = { "input t is string", "initializer u is uint16",
+		                             "node /a (StringSplit, opset 20): the op is not supported",
+		                             "node /b (Relu, opset 20): attribute what is not supported",
+		                             "node /c (Relu, opset 20): it has 2 inputs" };
 	put_value(&g, 11, "x", FLOAT, TJ_SHAPE(2)), put_value(&g, 11, "t", STRING, TJ_SHAPE(2)), put_value(&g, 12, "y", FLOAT, TJ_SHAPE(2));
 	msg u = tensor("u", UINT16, TJ_SHAPE(1), "\1\0", 2);
 	put_msg(&g, 5, &u);
@@ -328,7 +338,8 @@ static void errors_name_the_node(void **s)
 	assert_true(tj_is_poison(tj_call1(tj_model_fn(o), TJ_LIST(F32(c, 1, 2, 3)))));
 	assert_int_not_equal(tj_check(c), TJ_OK);
 	tj_model_close(o);
-	put_value(&g, 11, "x", FLOAT, TJ_SHAPE(-1)), put_value(&g, 11, "z", FLOAT, TJ_SHAPE(-1)), put_value(&g, 12, "y", FLOAT, TJ_SHAPE(-1));
+	put_value(&g, 11, "x", FLOAT, TJ_SHAPE(-1)), put_value(&g, 11, "z", FLOAT, TJ_SHAPE(-1)),
+		put_value(&g, 12, "y", FLOAT, TJ_SHAPE(-1));
 	put_node(&g, "MatMul", "/mm", "x z", "y", 0, NULL);
 	m = model(&g, 13);
 	file_of(h, &m);
@@ -370,10 +381,19 @@ static void write_file(const char *folder, const char *name, const void *v, size
 static void external_data(void **s)
 {
 	(void)s;
-	static const struct { const char *location, *why; } bad[] = {
-		{ "../secret", "not in the folder" }, { "/etc/hostname", "not in the folder" }, { "link", "a link" }, { "sub/../w.bin", "not in the folder" },
-		{ "out/w.bin", "a link" }, { "", "not in the folder" }, { ".", "no regular file" }, { "none.bin", "No such file" },
-		{ "short.bin", "beyond the 6 bytes" }, { "sub//w.bin", "not in the folder" },
+	static const struct {
+		const char *location, *why;
+	} bad[] = {
+		{ "../secret", "not in the folder" },
+		{ "/etc/hostname", "not in the folder" },
+		{ "link", "a link" },
+		{ "sub/../w.bin", "not in the folder" },
+		{ "out/w.bin", "a link" },
+		{ "", "not in the folder" },
+		{ ".", "no regular file" },
+		{ "none.bin", "No such file" },
+		{ "short.bin", "beyond the 6 bytes" },
+		{ "sub//w.bin", "not in the folder" },
 	};
 	char folder[] = "/tmp/test_onnx.XXXXXX", path[100], link[100];
 	tj_ctx *c = tj_open(NULL);
@@ -408,11 +428,22 @@ static void external_data(void **s)
 static void refused_files(void **s)
 {
 	(void)s;
-	static const struct { const char *v; size_t n; const char *why; } bad[] = {
-		{ "", 0, "no graph" }, { "\x08\x08", 2, "no graph" }, { "\x3a\x00", 2, "no IR version" }, { "\x08", 1, "cut or wrong" },
-		{ "\x0b", 1, "cut or wrong" }, { "\x3a\x7f", 2, "cut or wrong" }, { "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, "cut or wrong" },
-		{ "\x00\x00", 2, "cut or wrong" }, { "\x12\x02\x61\x00\x3a\x00", 6, "no text" },
-		{ "\x08\x08\x3a\x00\x3a\x00", 6, "two graphs" }, { "\x08\x08\x3a\x04\x62\x02\x0a\x00", 8, "nothing makes the output" },
+	static const struct {
+		const char *v;
+		size_t n;
+		const char *why;
+	} bad[] = {
+		{ "", 0, "no graph" },
+		{ "\x08\x08", 2, "no graph" },
+		{ "\x3a\x00", 2, "no IR version" },
+		{ "\x08", 1, "cut or wrong" },
+		{ "\x0b", 1, "cut or wrong" },
+		{ "\x3a\x7f", 2, "cut or wrong" },
+		{ "\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 12, "cut or wrong" },
+		{ "\x00\x00", 2, "cut or wrong" },
+		{ "\x12\x02\x61\x00\x3a\x00", 6, "no text" },
+		{ "\x08\x08\x3a\x00\x3a\x00", 6, "two graphs" },
+		{ "\x08\x08\x3a\x04\x62\x02\x0a\x00", 8, "nothing makes the output" },
 	};
 	tj_ctx *c = tj_open(NULL);
 	hostile *h = hostile_begin(1);
@@ -480,7 +511,8 @@ static void random_changes(void **s)
 		int nin = 0, nout = 0;
 		while (tj_model_input(o, nin)) nin++;
 		while (tj_model_output(o, nout)) nout++;
-		if (nin == (k ? 2 : 1) && nout <= 16) tj_call(tj_model_fn(o), out, k == 0 ? TJ_LIST(two) : k == 1 ? TJ_LIST(p, x) : TJ_LIST(n, x));
+		if (nin == (k ? 2 : 1) && nout <= 16)
+			tj_call(tj_model_fn(o), out, k == 0 ? TJ_LIST(two) : k == 1 ? TJ_LIST(p, x) : TJ_LIST(n, x));
 		tj_check(c);
 		tj_pop(scope);
 		tj_model_close(o);
@@ -515,9 +547,17 @@ static void page_lists_the_ops(void **s)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(runs), cmocka_unit_test(tells), cmocka_unit_test(control_flow), cmocka_unit_test(functions),
-		cmocka_unit_test(refuses_all_at_once), cmocka_unit_test(bad_options), cmocka_unit_test(errors_name_the_node),
-		cmocka_unit_test(external_data), cmocka_unit_test(refused_files), cmocka_unit_test(deep), cmocka_unit_test(random_changes),
+		cmocka_unit_test(runs),
+		cmocka_unit_test(tells),
+		cmocka_unit_test(control_flow),
+		cmocka_unit_test(functions),
+		cmocka_unit_test(refuses_all_at_once),
+		cmocka_unit_test(bad_options),
+		cmocka_unit_test(errors_name_the_node),
+		cmocka_unit_test(external_data),
+		cmocka_unit_test(refused_files),
+		cmocka_unit_test(deep),
+		cmocka_unit_test(random_changes),
 		cmocka_unit_test(page_lists_the_ops),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

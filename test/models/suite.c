@@ -133,11 +133,19 @@ int main(int argc, char **argv)
 		count[v]++;
 		const bool left = is_left(list, e.name);
 		surprises += left == (v == AGREES);
-		if (v != AGREES && !left) printf("%-8s %s: %s\n", words[v], e.name, why);
-		else if (v == AGREES && left) printf("agrees   %s, which %s lists\n", e.name, argv[2]);
+		if (v != AGREES && !left)
+			printf("%-8s %s: %s\n", words[v], e.name, why);
+		else if (v == AGREES && left)
+			printf("agrees   %s, which %s lists\n", e.name, argv[2]);
 		fflush(stdout);
 	}
-	for (int v = 0; v < VERDICTS; v++) printf("%d %s%s", count[v], v == AGREES ? "agree" : v == DIFFERS ? "differ" : v == FAILS ? "fail" : "are refused", v + 1 < VERDICTS ? ", " : "\n");
+	for (int v = 0; v < VERDICTS; v++)
+		printf("%d %s%s", count[v],
+		       v == AGREES    ? "agree"
+		       : v == DIFFERS ? "differ"
+		       : v == FAILS   ? "fail"
+		                      : "are refused",
+		       v + 1 < VERDICTS ? ", " : "\n");
 	fclose(f);
 	tj_close(c);
 	if (list) fclose(list);

@@ -271,8 +271,8 @@ verdict $? 'tj show --json of a model does not parse'
 gives 0 run "$tmp/m.onnx" -i "x=$x" -o "y=$tmp/m.npy" --time 3 --profile
 says out '  y                          f32[3] '
 says out ' us of 3 calls'
-says out '# plan of m.onnx'
-printf '\0\0\0@\0\0\200@\0\0\300@' >"$tmp/want" && same "$tmp/m.npy" # 2 4 6
+says out ' measured='
+printf '\n\0\0\0@\0\0\200@\0\0\300@' >"$tmp/want" && same "$tmp/m.npy" # 2 4 6
 gives 2 run "$tmp/m.onnx" -i "z=$x"
 says err 'z is none of in0 to in0'
 gives 2 run "$tmp/m.onnx"

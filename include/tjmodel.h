@@ -42,7 +42,7 @@ typedef struct tj_onnx_opts {
 /* NULL on error. The model keeps its file mapped. */
 TJ_API tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const tj_onnx_opts *opts);
 #define tj_onnx_open(c, path, opts) tj_onnx_open_at(TJ_SITE, c, path, opts)
-/* Frees the function, too: no call of it may run. Before the last tj_close(). */
+/* Frees the function, too: no call of it may run. Before the last tj_close(), which frees the names of nodes that errors have. */
 TJ_API void tj_model_close(tj_model *m);
 
 /* The function: as many arguments as the model has inputs that are no initializers, in their order. */

@@ -219,7 +219,7 @@ static bool site_of(linker *l, ox_node *n)
 		snprintf(text, sizeof text, "%.80s:%.120s (%.60s)", l->m->base, n->name, n->op);
 	else
 		snprintf(text, sizeof text, "%.80s:%.120s (%.60s)", l->m->base, n->nout ? n->out_name[0] : "", n->op);
-	char *s = ox_take(&l->m->arena, strlen(text) + 1);
+	char *s = ox_take(l->m->lines, strlen(text) + 1);
 	if (!s) return kit_no_memory(l->why);
 	n->site = strcpy(s, text);
 	return true;

@@ -168,6 +168,37 @@ static bool make_function(const char *site, tj_model *m, const tj_onnx_opts *o)
 	return m->f != NULL;
 }
 
+/* ---- lines of errors: they stay until the last tj_close() ---- */
+static void free_lines(void *lines)
+{
+	ox_arena_free(lines);
+	free(lines);
+}
+
+static bool begin_lines(tj_model *m)
+{
+	const char *slash = strrchr(m->path, '/'), *base = slash ? slash + 1 : m->path;
+	m->lines = calloc(1, sizeof *m->lines);
+	char *s = m->lines ? ox_take(m->lines, strlen(base) + 1) : NULL;
+	if (s) m->base = strcpy(s, base);
+	return s != NULL;
+}
+
+/* A tensor that is never released holds them. */
+static void leave_lines(tj_model *m)
+{
+	static const unsigned char nothing[1];
+	if (!m->lines) return;
+	if (!m->f) { /* no op has seen them */
+		free_lines(m->lines);
+		return;
+	}
+	tj_scope *s = tj_push_at(op, m->c);
+	tj_tensor *t = tj_wrap_at(op, m->c, TJ_U8, (const int64_t[]){ 1, TJ_END_DIM }, NULL, nothing, free_lines, m->lines);
+	if (!tj_is_poison(t)) tj_retain_at(op, t); /* else they are lost: better than a line that is gone */
+	tj_pop_at(op, s);
+}
+
 /* ---- opening ---- */
 static bool read_model(tj_model *m, ox_refusals *r, kit_why *w)
 {
@@ -196,10 +227,8 @@ tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const t
 	if (ok && !path) ok = kit_no(&w, TJ_ERR_ARG, "the path is NULL");
 	if (ok && !(m->path = strdup(path))) ok = kit_no_memory(&w);
 	if (ok) {
-		const char *slash = strrchr(m->path, '/');
 		m->c = c;
-		m->base = slash ? slash + 1 : m->path;
-		ok = read_model(m, &r, &w) && ((list_ends(m) && count_ops(m)) || kit_no_memory(&w));
+		ok = (begin_lines(m) || kit_no_memory(&w)) && read_model(m, &r, &w) && ((list_ends(m) && count_ops(m)) || kit_no_memory(&w));
 	}
 	if (!ok)
 		kit_report(site, op, path, &w);
@@ -225,6 +254,7 @@ void tj_model_close(tj_model *m)
 {
 	if (!m) return;
 	if (m->f) tj_fn_free_at(m->base, m->f);
+	leave_lines(m);
 	for (int i = 0; m->freeze && i < m->nvalue && m->freeze[i]; i++)
 		if (m->freeze[i] != (tj_tensor **)(uintptr_t)TJ_END_VAR) tj_release_at(m->base, *m->freeze[i]);
 	drop_maps(m->graph);

@@ -63,7 +63,7 @@ tj_tensor *ox_fail(const ox_call *o, tj_status code, const char *hint, const cha
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	o->r->failed = true;
-	return tj_fail_at(o->site, code, o->n->op, hint, "%s", text);
+	return tj_fail_at(o->site, code, o->n->row->name, hint, "%s", text);
 }
 
 void *ox_room(const ox_call *o, size_t bytes)
@@ -192,7 +192,7 @@ bool ox_walk(ox_run *r, const ox_graph *g)
 		if (n->nout && n->out[0] >= 0 && r->m->literal[n->out[0]]) continue; /* a Constant */
 		ox_value *out = ox_take(&r->arena, (size_t)n->nout * sizeof *out);
 		if (!out)
-			r->failed = true, tj_fail_at(n->site, TJ_ERR_NOMEM, n->op, NULL, "out of memory");
+			r->failed = true, tj_fail_at(n->site, TJ_ERR_NOMEM, "onnx", NULL, "out of memory");
 		else if (!(n->fn ? call_function(r, n, out) : run_row(r, n, out)))
 			r->failed = true;
 		for (int k = 0; out && k < n->nout; k++)

@@ -2,6 +2,7 @@
 /* ONNX files: models that are written here, field by field; what is refused; broken files; the pages that list the ops. */
 #include "test/kit/hostile.h"
 
+#include <pthread.h>
 #include <sys/stat.h>
 #include <tjmodel.h>
 
@@ -188,6 +189,75 @@ static void tells(void **s)
 	tj_model_close(NULL);
 	tj_close(c);
 	hostile_end(h);
+}
+
+/* Without the walk of the nodes; exported, for every n; in two threads. */
+static void directly(void **s)
+{
+	(void)s;
+	tj_ctx *c = tj_open(NULL);
+	hostile *h = hostile_begin(1);
+	msg m = linear();
+	file_of(h, &m);
+	tj_model *o = tj_onnx_open(c, h->path, TJ_OPTS(tj_onnx_opts, .mode = TJ_DIRECT, .name = "net"));
+	tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(1, 3), (float[]){ 1, 1, 1 });
+	for (int i = 0; i < 5; i++) assert_f32(tj_call1(tj_model_fn(o), TJ_LIST(x)), 19, 0);
+	assert_in_range(kit_stats(tj_model_fn(o)).direct, 1, 5);
+	char path[] = "/tmp/test_onnx.XXXXXX";
+	close(mkstemp(path));
+	assert_int_equal(tj_export(tj_model_fn(o), path, NULL), TJ_OK);
+	kit_ok(c);
+	tj_fn *g = tj_import(c, path, TJ_OPTS(tj_import_opts, .recompile = true));
+	kit_ok(c);
+	x = tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), (float[]){ 1, 1, 1, 0, 0, 100 });
+	assert_f32(tj_call1(g, TJ_LIST(x)), 19, 0, 510, 500);
+	kit_ok(c);
+	unlink(path);
+	tj_fn_free(g);
+	tj_model_close(o);
+	tj_close(c);
+	hostile_end(h);
+}
+
+typedef struct worker { tj_ctx *c; tj_fn *f; bool ok; } worker;
+
+static void *work(void *self)
+{
+	worker *w = self;
+	tj_ctx_use(w->c);
+	w->ok = true;
+	for (int i = 1; i < 40; i++) {
+		tj_scope *s = tj_push(w->c);
+		tj_tensor *y = tj_call1(w->f, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(i % 5 + 1, 3), tj_f(i))));
+		const float *v = tj_data(y);
+		w->ok &= tj_numel(y) == 2 * (i % 5 + 1) && v[0] == 9.0f * (float)i + 10;
+		tj_pop(s);
+	}
+	tj_close(w->c);
+	return NULL;
+}
+
+static void many_threads(void **s)
+{
+	(void)s;
+	enum { THREADS = 3 };
+	pthread_t thread[THREADS];
+	worker w[THREADS];
+	tj_ctx *c = tj_open(NULL);
+	hostile *h = hostile_begin(1);
+	msg m = linear();
+	tj_model *o = opened(c, h, &m);
+	hostile_end(h); /* threads take address space */
+	for (int i = 0; i < THREADS; i++) {
+		w[i] = (worker){ tj_ctx_clone(c), tj_model_fn(o), false };
+		assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(thread[i], NULL);
+		assert_true(w[i].ok);
+	}
+	tj_model_close(o);
+	tj_close(c);
 }
 
 /* If: of a constant one branch is there; of data tj_cond(), since both branches say their shapes. */
@@ -549,7 +619,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs),
 		cmocka_unit_test(tells),
-		cmocka_unit_test(control_flow),
+		cmocka_unit_test(directly), cmocka_unit_test(many_threads), cmocka_unit_test(control_flow),
 		cmocka_unit_test(functions),
 		cmocka_unit_test(refuses_all_at_once),
 		cmocka_unit_test(bad_options),

@@ -144,7 +144,7 @@ bool ox_literal(tj_model *m, ox_tensor *t, kit_why *why)
 {
 	tj_dtype dtype;
 	size_t bytes;
-	if (!ox_dtype(t->type, &dtype)) return true; /* refused where it is used */
+	if (!ox_dtype(t->type, &dtype)) return t->bytes = 0, true; /* refused where it is used */
 	if (t->location && !outside(m, t, why)) return false;
 	if (!kit_bytes_of(dtype, t->rank, t->dim, &bytes) || bytes != t->bytes)
 		return kit_no(why, TJ_ERR_PARSE, "tensor %.80s: it has %zu bytes of data, which its shape and dtype do not give", t->name,

@@ -25,9 +25,8 @@ tj_tensor *ox_constant_of_shape(ox_call *o, const char *site)
 	if (!a) return tj_full(dtype, dim, tj_f(0));
 	if (!a->t || !ox_dtype(a->t->type, &dtype) || a->t->bytes != tj_dtype_size(dtype))
 		return ox_fail(o, TJ_ERR_ARG, NULL, "its value is not one element");
-	const ox_host *h = ox_host_of_bytes(&o->r->arena, dtype, 0, NULL, a->t->data);
-	if (!h) return ox_room(o, SIZE_MAX);
-	return tj_full(dtype, dim, h->f ? tj_f(h->f[0]) : tj_i(h->i[0]));
+	const unsigned char truth = *a->t->data != 0;
+	return tj_expand(tj_constant(o->r->c, dtype, TJ_0D, dtype == TJ_BOOL ? &truth : a->t->data), dim); /* folded, and never filled */
 }
 
 /* start, start + delta, ... before limit: the host needs all three, since they say how many. */

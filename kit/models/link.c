@@ -174,6 +174,8 @@ static void check_attributes(linker *l, const ox_node *n)
 			ox_refuse(l->m, l->r, n, "attribute %.60s is not supported", a->name);
 		else if (!a->ref && ox_attr_letter(a->type) != want)
 			ox_refuse(l->m, l->r, n, "attribute %.60s has a wrong type", a->name);
+		else if (!a->ref && ((a->type == OX_A_TENSOR && !a->t) || (a->type == OX_A_GRAPH && !a->g)))
+			ox_refuse(l->m, l->r, n, "attribute %.60s has no value", a->name);
 		else if (a->t && !ox_dtype(a->t->type, &dtype))
 			ox_refuse(l->m, l->r, n, "attribute %.60s is %s, which is no dtype of tjit", a->name, ox_type_name(a->t->type));
 		else if (!strcmp(a->name, "to") || !strcmp(a->name, "dtype") || !strcmp(a->name, "output_dtype")) {
@@ -273,6 +275,8 @@ static bool link_row(linker *l, ox_node *n)
 static bool link_node(linker *l, ox_graph *g, ox_node *n)
 {
 	if (!site_of(l, n) || !link_inputs(l, n) || !link_row(l, n)) return false;
+	for (int i = 0; i < n->nattr; i++)
+		if (n->attr[i].t && !ox_literal(l->m, n->attr[i].t, l->why)) return false;
 	for (int i = 0; i < n->nattr; i++) {
 		if (!n->attr[i].g) continue;
 		n->attr[i].g->parent = g;
@@ -286,7 +290,7 @@ static bool link_node(linker *l, ox_graph *g, ox_node *n)
 	}
 	if (strcmp(n->op, "Constant") || *n->domain || !n->nout || n->out[0] < 0) return true;
 	ox_tensor *t = constant(l, n);
-	if (t && !ox_literal(l->m, t, l->why)) return false;
+	if (t && t != n->attr[0].t && !ox_literal(l->m, t, l->why)) return false;
 	l->m->literal[n->out[0]] = t;
 	return l->why->code == TJ_OK;
 }
@@ -333,7 +337,9 @@ static bool link_function(linker *l, ox_graph *g)
 	l->s = (scope){ 0 };
 	l->fn = g;
 	g->state = 1;
-	const bool ok = link_graph(l, g);
+	bool ok = true;
+	for (int i = 0; ok && i < g->npreset; i++) ok = !g->preset[i].t || ox_literal(l->m, g->preset[i].t, l->why);
+	ok = ok && link_graph(l, g);
 	g->state = 2;
 	free(l->s.v);
 	free(l->s.bucket);

@@ -243,6 +243,8 @@ tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const t
 static void drop_maps(const ox_graph *g)
 {
 	for (int i = 0; g && i < g->ninit; i++) kit_map_drop(g->init[i].map);
+	for (int i = 0; g && i < g->npreset; i++)
+		if (g->preset[i].t) kit_map_drop(g->preset[i].t->map);
 	for (int i = 0; g && i < g->nnode; i++)
 		for (int k = 0; k < g->node[i].nattr; k++) {
 			if (g->node[i].attr[k].t) kit_map_drop(g->node[i].attr[k].t->map);

@@ -130,7 +130,12 @@ tj_tensor *ox_constant(ox_call *o, const char *site)
 		if (!a) continue;
 		tj_dtype dtype;
 		const bool list = a->type == OX_A_FLOATS || a->type == OX_A_INTS, floats = a->type == OX_A_FLOAT || a->type == OX_A_FLOATS;
-		if (a->type == OX_A_TENSOR && ox_dtype(a->t->type, &dtype)) return tj_constant(o->r->c, dtype, a->t->dim, a->t->data);
+		if (a->type == OX_A_TENSOR) {
+			if (a->t && a->t->host) return o->out[0].h = a->t->host, NULL;
+			if (!a->t || !ox_dtype(a->t->type, &dtype) || dtype == TJ_BOOL) break;
+			return tj_constant(o->r->c, dtype, a->t->dim, a->t->data);
+		}
+		if (a->type == OX_A_STRING || a->type > OX_A_INTS || a->type == OX_A_GRAPH) break;
 		ox_host *h = ox_new_host(&o->r->arena, floats ? TJ_F32 : TJ_I64, list, &a->n);
 		if (!h) return ox_room(o, SIZE_MAX);
 		for (int64_t k = 0; k < h->n; k++) {

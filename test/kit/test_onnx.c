@@ -219,7 +219,11 @@ static void directly(void **s)
 	hostile_end(h);
 }
 
-typedef struct worker { tj_ctx *c; tj_fn *f; bool ok; } worker;
+typedef struct worker {
+	tj_ctx *c;
+	tj_fn *f;
+	bool ok;
+} worker;
 
 static void *work(void *self)
 {
@@ -320,31 +324,42 @@ static void control_flow(void **s)
 	hostile_end(h);
 }
 
-/* A local function: scaled(x) = x * Constant(value_int = @by), called twice. */
+/* A local function: scaled(x) = x * Constant(value_int = @by) + Constant(value = @of), called twice. */
+static msg functional(void)
+{
+	msg g = { .n = 0 }, f = { .n = 0 }, a = { .n = 0 }, o = { .n = 0 }, n = { .n = 0 };
+	const int64_t hundred = 100;
+	put_text(&a, 1, "value_int"), put_text(&a, 21, "by"), put_int(&a, 20, 2);
+	put_text(&f, 1, "scaled"), put_text(&f, 10, "my"), put_text(&f, 4, "x"), put_text(&f, 5, "y");
+	put_text(&n, 2, "k"), put_text(&n, 4, "Constant"), put_msg(&n, 5, &a), put_msg(&f, 7, &n);
+	a.n = n.n = 0, put_text(&a, 1, "value"), put_text(&a, 21, "of"), put_int(&a, 20, 4);
+	put_text(&n, 2, "c"), put_text(&n, 4, "Constant"), put_msg(&n, 5, &a), put_msg(&f, 7, &n);
+	n.n = 0, put_text(&n, 1, "x"), put_text(&n, 1, "k"), put_text(&n, 2, "m"), put_text(&n, 4, "Mul"), put_msg(&f, 7, &n);
+	n.n = 0, put_text(&n, 1, "m"), put_text(&n, 1, "c"), put_text(&n, 2, "y"), put_text(&n, 4, "Add"), put_msg(&f, 7, &n);
+	put_int(&o, 2, 18), put_msg(&f, 9, &o);
+	put_value(&g, 11, "x", INT64, TJ_SHAPE(2)), put_value(&g, 12, "z", INT64, TJ_SHAPE(2));
+	for (int i = 0; i < 2; i++) {
+		msg by = an_int("by", 3 + i), of = { .n = 0 }, t = tensor("", INT64, TJ_0D, &hundred, sizeof hundred);
+		put_text(&of, 1, "of"), put_int(&of, 20, 4), put_msg(&of, 5, &t);
+		n.n = 0, put_text(&n, 1, i ? "y" : "x"), put_text(&n, 2, i ? "z" : "y"), put_text(&n, 4, "scaled"), put_text(&n, 7, "my");
+		put_msg(&n, 5, &by), put_msg(&n, 5, &of), put_msg(&g, 1, &n);
+	}
+	msg m = model(&g, 18);
+	put_msg(&m, 25, &f);
+	o.n = 0, put_text(&o, 1, "my"), put_int(&o, 2, 1), put_msg(&m, 8, &o);
+	return m;
+}
+
 static void functions(void **s)
 {
 	(void)s;
 	tj_ctx *c = tj_open(NULL);
 	hostile *h = hostile_begin(1);
-	msg g = { .n = 0 }, f = { .n = 0 }, a = { .n = 0 }, o = { .n = 0 }, n = { .n = 0 };
-	put_text(&a, 1, "value_int"), put_text(&a, 21, "by"), put_int(&a, 20, 2);
-	put_text(&f, 1, "scaled"), put_text(&f, 10, "my"), put_text(&f, 4, "x"), put_text(&f, 5, "y");
-	put_text(&n, 2, "k"), put_text(&n, 4, "Constant"), put_msg(&n, 5, &a), put_msg(&f, 7, &n);
-	n.n = 0, put_text(&n, 1, "x"), put_text(&n, 1, "k"), put_text(&n, 2, "y"), put_text(&n, 4, "Mul"), put_msg(&f, 7, &n);
-	put_int(&o, 2, 18), put_msg(&f, 9, &o);
-	put_value(&g, 11, "x", INT64, TJ_SHAPE(2)), put_value(&g, 12, "z", INT64, TJ_SHAPE(2));
-	for (int i = 0; i < 2; i++) {
-		msg by = an_int("by", 3 + i);
-		n.n = 0, put_text(&n, 1, i ? "y" : "x"), put_text(&n, 2, i ? "z" : "y"), put_text(&n, 4, "scaled"), put_text(&n, 7, "my");
-		put_msg(&n, 5, &by), put_msg(&g, 1, &n);
-	}
-	msg m = model(&g, 18);
-	put_msg(&m, 25, &f);
-	o.n = 0, put_text(&o, 1, "my"), put_int(&o, 2, 1), put_msg(&m, 8, &o);
+	msg m = functional();
 	tj_model *t = opened(c, h, &m);
 	tj_tensor *y = tj_call1(tj_model_fn(t), TJ_LIST(tj_from_data(c, TJ_I64, TJ_SHAPE(2), (int64_t[]){ 1, -5 })));
 	kit_ok(c);
-	assert_true(((const int64_t *)tj_data(y))[0] == 12 && ((const int64_t *)tj_data(y))[1] == -60);
+	assert_true(((const int64_t *)tj_data(y))[0] == 512 && ((const int64_t *)tj_data(y))[1] == 440); /* (x * 3 + 100) * 4 + 100 */
 	tj_model_close(t);
 	tj_close(c);
 	hostile_end(h);
@@ -564,12 +579,13 @@ static void random_changes(void **s)
 	const long times = hostile_turns(3000);
 	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
 	hostile *h = hostile_begin(7);
-	const msg good[] = { linear(), choice(), turns() };
+	const msg good[] = { linear(), choice(), turns(), functional() };
 	tj_tensor *x = F32(c, 1, 2), *n = tj_full(TJ_I64, TJ_0D, tj_i(2)), *p = tj_full(TJ_BOOL, TJ_0D, tj_i(1)), *out[16];
-	tj_tensor *two = tj_from_data(c, TJ_F32, TJ_SHAPE(1, 3), (float[]){ 1, 2, 3 });
+	tj_tensor *two = tj_from_data(c, TJ_F32, TJ_SHAPE(1, 3), (float[]){ 1, 2, 3 }),
+		  *whole = tj_from_data(c, TJ_I64, TJ_SHAPE(2), (int64_t[]){ 1, 2 });
 	long read = 0;
 	for (long i = 0; i < times; i++) {
-		const int k = (int)(i % 3);
+		const int k = (int)(i % 4);
 		hostile_make(h, good[k].v, good[k].n, 0, "\x01\x02\x07\x08\x0a\x12\x1a\x22\x2a\x3a\x62\x7f");
 		tj_model *o = tj_onnx_open(c, h->path, NULL);
 		if (!o) {
@@ -581,8 +597,8 @@ static void random_changes(void **s)
 		int nin = 0, nout = 0;
 		while (tj_model_input(o, nin)) nin++;
 		while (tj_model_output(o, nout)) nout++;
-		if (nin == (k ? 2 : 1) && nout <= 16)
-			tj_call(tj_model_fn(o), out, k == 0 ? TJ_LIST(two) : k == 1 ? TJ_LIST(p, x) : TJ_LIST(n, x));
+		if (nin == (k % 3 ? 2 : 1) && nout <= 16)
+			tj_call(tj_model_fn(o), out, k == 0 ? TJ_LIST(two) : k == 1 ? TJ_LIST(p, x) : k == 2 ? TJ_LIST(n, x) : TJ_LIST(whole));
 		tj_check(c);
 		tj_pop(scope);
 		tj_model_close(o);
@@ -619,7 +635,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs),
 		cmocka_unit_test(tells),
-		cmocka_unit_test(directly), cmocka_unit_test(many_threads), cmocka_unit_test(control_flow),
+		cmocka_unit_test(directly),
+		cmocka_unit_test(many_threads),
+		cmocka_unit_test(control_flow),
 		cmocka_unit_test(functions),
 		cmocka_unit_test(refuses_all_at_once),
 		cmocka_unit_test(bad_options),

@@ -100,6 +100,14 @@ static msg model(const msg *g, int64_t opset)
 	return m;
 }
 
+/* A file in memory, without the limits that broken files are read under. */
+static hostile *good_file(void)
+{
+	hostile *h = hostile_begin(1);
+	setrlimit(RLIMIT_AS, &h->was);
+	return h;
+}
+
 static void file_of(hostile *h, const msg *m)
 {
 	memcpy(h->v, m->v, m->n);
@@ -143,7 +151,7 @@ static void runs(void **s)
 {
 	(void)s;
 	tj_ctx *c = tj_open(NULL);
-	hostile *h = hostile_begin(1);
+	hostile *h = good_file();
 	msg m = linear();
 	tj_model *o = opened(c, h, &m);
 	tj_tensor *y = tj_call1(tj_model_fn(o), TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(1, 3), (float[]){ 1, 1, 1 })));
@@ -169,7 +177,7 @@ static void tells(void **s)
 {
 	(void)s;
 	tj_ctx *c = tj_open(NULL);
-	hostile *h = hostile_begin(1);
+	hostile *h = good_file();
 	msg m = linear();
 	tj_model *o = opened(c, h, &m);
 	const tj_onnx_value *x = tj_model_input(o, 0);
@@ -196,7 +204,7 @@ static void directly(void **s)
 {
 	(void)s;
 	tj_ctx *c = tj_open(NULL);
-	hostile *h = hostile_begin(1);
+	hostile *h = good_file();
 	msg m = linear();
 	file_of(h, &m);
 	tj_model *o = tj_onnx_open(c, h->path, TJ_OPTS(tj_onnx_opts, .mode = TJ_DIRECT, .name = "net"));
@@ -248,10 +256,10 @@ static void many_threads(void **s)
 	pthread_t thread[THREADS];
 	worker w[THREADS];
 	tj_ctx *c = tj_open(NULL);
-	hostile *h = hostile_begin(1);
+	hostile *h = good_file();
 	msg m = linear();
 	tj_model *o = opened(c, h, &m);
-	hostile_end(h); /* threads take address space */
+	hostile_end(h);
 	for (int i = 0; i < THREADS; i++) {
 		w[i] = (worker){ tj_ctx_clone(c), tj_model_fn(o), false };
 		assert_int_equal(pthread_create(&thread[i], NULL, work, &w[i]), 0);
@@ -301,7 +309,7 @@ static void control_flow(void **s)
 {
 	(void)s;
 	tj_ctx *c = tj_open(NULL);
-	hostile *h = hostile_begin(1);
+	hostile *h = good_file();
 	msg m = choice();
 	tj_model *o = opened(c, h, &m);
 	tj_tensor *x = F32(c, 1, -2), *out[2];
@@ -354,7 +362,7 @@ static void functions(void **s)
 {
 	(void)s;
 	tj_ctx *c = tj_open(NULL);
-	hostile *h = hostile_begin(1);
+	hostile *h = good_file();
 	msg m = functional();
 	tj_model *t = opened(c, h, &m);
 	tj_tensor *y = tj_call1(tj_model_fn(t), TJ_LIST(tj_from_data(c, TJ_I64, TJ_SHAPE(2), (int64_t[]){ 1, -5 })));
@@ -376,7 +384,7 @@ static void refuses_all_at_once(void **s)
 {
 	(void)s;
 	tj_ctx *c = tj_open(NULL);
-	hostile *h = hostile_begin(1);
+	hostile *h = good_file();
 	msg g = { .n = 0 };
 	char text[4000] = "";
 	static const char *const parts[] = { "input t is string", "initializer u is uint16",
@@ -417,7 +425,7 @@ static void errors_name_the_node(void **s)
 {
 	(void)s;
 	tj_ctx *c = tj_open(NULL);
-	hostile *h = hostile_begin(1);
+	hostile *h = good_file();
 	msg m = linear(), g = { .n = 0 };
 	tj_model *o = opened(c, h, &m);
 	assert_true(tj_is_poison(tj_call1(tj_model_fn(o), TJ_LIST(F32(c, 1, 2, 3)))));

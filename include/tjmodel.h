@@ -34,7 +34,7 @@ typedef struct tj_onnx_opts {
 	tj_mode mode;          /* TJ_VERIFY: the nodes are walked at each call. TJ_DIRECT: once for each combination of sizes */
 	tj_numerics numerics;
 	tj_dynamic dynamic;
-	bool fixed_shapes;     /* sizes that the file names are not told to tj_compile() as .shapes: each is found to vary when it does */
+	bool no_shapes;        /* sizes that the file names are not told to tj_compile() as .shapes: each is found to vary when it does */
 	void (*on_refused)(void *self, const char *line); /* gets each reason for which the file is refused; NULL: nobody */
 	void *on_refused_self;
 } tj_onnx_opts;

@@ -37,7 +37,7 @@ static bool make_weights(const char *site, tj_model *m)
 	for (int i = 0; i < m->nvalue; i++) {
 		ox_tensor *t = m->literal[i];
 		tj_dtype dtype;
-		if (!t || !ox_dtype(t->type, &dtype)) continue;
+		if (!t || !ox_dtype(t->type, &dtype) || (t->host && t->host->i)) continue; /* shapes and axes: a constant, if need be */
 		tj_scope *s = tj_push(m->c);
 		tj_tensor *w = t->t ? t->t : weight(site, m, t, dtype);
 		t->t = tj_is_poison(w) ? NULL : tj_retain(w);
@@ -154,7 +154,7 @@ static char *shapes_of(const tj_model *m)
 
 static bool make_function(const char *site, tj_model *m, const tj_onnx_opts *o)
 {
-	m->shapes = o->fixed_shapes ? NULL : shapes_of(m);
+	m->shapes = o->no_shapes ? NULL : shapes_of(m);
 	const tj_compile_opts c = { .size = sizeof c,
 		                    .name = o->name ? o->name : m->base,
 		                    .nin = m->nin,

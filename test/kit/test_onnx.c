@@ -436,7 +436,7 @@ static void errors_name_the_node(void **s)
 	put_node(&g, "MatMul", "/mm", "x z", "y", 0, NULL);
 	m = model(&g, 13);
 	file_of(h, &m);
-	o = tj_onnx_open(c, h->path, TJ_OPTS(tj_onnx_opts, .fixed_shapes = true));
+	o = tj_onnx_open(c, h->path, TJ_OPTS(tj_onnx_opts, .no_shapes = true));
 	assert_true(tj_is_poison(tj_call1(tj_model_fn(o), TJ_LIST(F32(c, 1, 2), F32(c, 1, 2, 3)))));
 	assert_int_equal(tj_check(c), TJ_ERR_SHAPE);
 	if (!strstr(tj_last_error(c)->site, "/mm (MatMul)")) fail_msg("the site is %s", tj_last_error(c)->site);

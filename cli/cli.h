@@ -61,6 +61,12 @@ int cli_finish(int status);
 json_t *cli_cache_data(tj_ctx *c);
 void cli_print_cache(const json_t *d);
 
+/* ---- showmodel.c, for tj run ---- */
+struct tj_onnx_value;
+bool cli_is_model(const char *path); /* by its name: *.onnx */
+const char *cli_model_type(const struct tj_onnx_value *v, char *to, size_t room); /* "f32[batch,3,?]" */
+void cli_model_refused(void *unused, const char *line); /* to stderr */
+
 /* ---- text.c ---- */
 char *cli_read(const char *path); /* all of a file, "-": stdin; NULL: the user was told why not. The caller frees it */
 /* The next line of *s, which moves behind it; its newline becomes 0. NULL: there is none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tj run: calls an exported function with files of NumPy. */
+/* tj run: calls an exported function, or a model, with files of NumPy. */
 #include "cli/cli.h"
 
 #include <ctype.h>
@@ -8,17 +8,19 @@
 #include <string.h>
 #include <time.h>
 #include <tjfiles.h>
+#include <tjmodel.h>
 
 typedef struct words { const char **v; int n; } words;
 typedef struct asked {      /* what the command line says */
 	const char *model;
 	words in, out, scalar, state, save;
 	long times;
-	bool json, recompile;
+	bool json, recompile, profile;
 } asked;
 typedef struct call {
 	tj_ctx *c;
 	tj_fn *f;
+	tj_model *m;                      /* an ONNX file; NULL: an exported function */
 	int nin, nout;
 	const char **in_file, **out_file; /* by number; NULL: none */
 	tj_tensor **in, **out;
@@ -35,10 +37,18 @@ static const char *type_of(tj_tensor *t, char type[TYPE])
 }
 
 /* ---- what stands before "=" ---- */
-/* "3=FILE", "in3=FILE": 3. -1: the word is a FILE. -2: the user was told that no such one is there. *file: what is behind. */
-static int number_in(const char *word, const char *prefix, int n, const char **file)
+typedef const tj_onnx_value *end_of_model(const tj_model *m, int i);
+
+/* "3=FILE", "in3=FILE", of a model "NAME=FILE": 3. -1: the word is a FILE. -2: the user was told that no such one is there. *file: what is
+ * behind. */
+static int number_in(const call *x, const char *word, const char *prefix, int n, const char **file)
 {
-	const char *end = strchr(word, '='), *digits = word;
+	const char *end = strrchr(word, '='), *digits = word;
+	end_of_model *const of = !strcmp(prefix, "in") ? tj_model_input : tj_model_output;
+	for (int i = 0; end && x->m && i < n; i++)
+		if (strlen(of(x->m, i)->name) == (size_t)(end - word) && !memcmp(of(x->m, i)->name, word, (size_t)(end - word)))
+			return *file = end + 1, i;
+	end = strchr(word, '=');
 	*file = word;
 	if (!end || memchr(word, '/', (size_t)(end - word))) return -1;
 	if (!strncmp(word, prefix, strlen(prefix))) digits += strlen(prefix);
@@ -52,11 +62,11 @@ static int number_in(const char *word, const char *prefix, int n, const char **f
 }
 
 /* Gives each word its place; one without a number takes the next free one. */
-static bool place(const words *w, const char *prefix, int n, const char **file)
+static bool place(const call *x, const words *w, const char *prefix, int n, const char **file)
 {
 	for (int k = 0; k < w->n; k++) {
 		const char *name;
-		int i = number_in(w->v[k], prefix, n, &name);
+		int i = number_in(x, w->v[k], prefix, n, &name);
 		if (i == -2) return false;
 		for (; i == -1 || (i < n && name == w->v[k] && file[i]);) i++;
 		if (i >= n) return cli_error("%s: the function has only %d of them", w->v[k], n), false;
@@ -82,7 +92,9 @@ static int load(call *x, int i)
 {
 	const char *type = "", *from = x->in_file[i];
 	tj_scalar s;
-	tj_fn_argument(x->f, i, &type);
+	char of_model[TYPE];
+	if (x->m) type = cli_model_type(tj_model_input(x->m, i), of_model, sizeof of_model);
+	else tj_fn_argument(x->f, i, &type);
 	const bool whole = !strcmp(type, "int"), number = whole || !strcmp(type, "float");
 	if (!from) return cli_error("argument %d, %s, is missing: -i %d=%s", i, type, i, number ? "NUMBER" : "FILE"), CLI_USAGE;
 	if (!number) {
@@ -108,15 +120,16 @@ static int load_scalars(call *x, const words *w)
 
 static int prepare(call *x, const asked *a)
 {
-	while (tj_fn_argument(x->f, x->nin, NULL)) x->nin++;
-	x->nout = tj_fn_results(x->f);
+	while (x->m ? tj_model_input(x->m, x->nin) != NULL : tj_fn_argument(x->f, x->nin, NULL)) x->nin++;
+	if (x->m) while (tj_model_output(x->m, x->nout)) x->nout++;
+	else x->nout = tj_fn_results(x->f);
 	x->in_file = calloc((size_t)x->nin + 1, sizeof *x->in_file);
 	x->out_file = calloc((size_t)x->nout + 1, sizeof *x->out_file);
 	x->in = calloc((size_t)x->nin + 1, sizeof *x->in);
 	x->out = calloc((size_t)x->nout + 1, sizeof *x->out);
 	x->scalar = calloc((size_t)a->scalar.n + 1, sizeof *x->scalar);
 	if (!x->in_file || !x->out_file || !x->in || !x->out || !x->scalar) return cli_error("out of memory"), CLI_FAILED;
-	if (!place(&a->in, "in", x->nin, x->in_file) || !place(&a->out, "out", x->nout, x->out_file)) return CLI_USAGE;
+	if (!place(x, &a->in, "in", x->nin, x->in_file) || !place(x, &a->out, "out", x->nout, x->out_file)) return CLI_USAGE;
 	for (int i = 0; i < x->nin; i++) {
 		const int status = load(x, i);
 		if (status != CLI_OK) return status;
@@ -145,7 +158,7 @@ static int save_results(call *x, json_t *list)
 	for (int i = 0; status == CLI_OK && i < x->nout; i++) {
 		char name[24];
 		snprintf(name, sizeof name, "out%d", i);
-		status = save(x, list, name, x->out[i], x->out_file[i]);
+		status = save(x, list, x->m ? tj_model_output(x->m, i)->name : name, x->out[i], x->out_file[i]);
 	}
 	return status;
 }
@@ -251,7 +264,10 @@ static void print(const json_t *d)
 
 static int work(call *x, const asked *a, json_t *d)
 {
-	x->f = tj_import(x->c, a->model, TJ_OPTS(tj_import_opts, .recompile = a->recompile));
+	if (cli_is_model(a->model)) {
+		x->m = tj_onnx_open(x->c, a->model, TJ_OPTS(tj_onnx_opts, .mode = TJ_DIRECT, .on_refused = cli_model_refused));
+		x->f = tj_model_fn(x->m);
+	} else x->f = tj_import(x->c, a->model, TJ_OPTS(tj_import_opts, .recompile = a->recompile));
 	if (!x->f) return cli_failed(x->c);
 	int status = each_variable(x, &a->save, NULL, NULL);
 	if (status == CLI_OK) status = each_variable(x, &a->state, NULL, NULL);
@@ -261,7 +277,9 @@ static int work(call *x, const asked *a, json_t *d)
 	if (tj_call_ex(x->f, x->out, x->in, x->scalar) != TJ_OK) return cli_failed(x->c);
 	status = save_results(x, json_object_get(d, "results"));
 	if (status == CLI_OK) status = each_variable(x, &a->save, json_object_get(d, "state"), save);
-	return status == CLI_OK && a->times ? measure(x, a->times, d) : status;
+	if (status == CLI_OK && a->times) status = measure(x, a->times, d);
+	if (status == CLI_OK && a->profile) tj_dump(x->f, TJ_DUMP_PLAN, stdout);
+	return status;
 }
 
 /* Is a word "-", or "NAME=-"? */
@@ -279,13 +297,14 @@ static bool to_stdout(const asked *a) { return any_dash(&a->out) || any_dash(&a-
 
 static int call_it(const asked *a)
 {
-	call x = { .c = tj_open(NULL) };
+	call x = { .c = tj_open(TJ_OPTS(tj_open_opts, .profile = a->profile)) };
 	json_t *d = json_pack("{s:o, s:[], s:[], s:n}", "file", cli_string(a->model), "results", "state", "time");
 	if (!x.c || !d) return json_decref(d), cli_error("out of memory"), CLI_FAILED;
 	const int status = work(&x, a, d);
 	if (status == CLI_OK && a->json) cli_put_json(json_incref(d));
 	else if (status == CLI_OK && !to_stdout(a)) print(d);
 	json_decref(d);
+	tj_model_close(x.m);
 	tj_close(x.c);
 	free(x.in_file);
 	free(x.out_file);
@@ -297,7 +316,7 @@ static int call_it(const asked *a)
 
 static bool read_words(cli_words *w, asked *a)
 {
-	enum { INPUT, OUTPUT, SCALAR, TIME, STATE, SAVE, RECOMPILE, JSON, MOST = 100000000 };
+	enum { INPUT, OUTPUT, SCALAR, TIME, STATE, SAVE, RECOMPILE, PROFILE, JSON, MOST = 100000000 };
 	words *const list[] = { [INPUT] = &a->in,  [OUTPUT] = &a->out,  [SCALAR] = &a->scalar,
 		                [TIME] = NULL,     [STATE] = &a->state, [SAVE] = &a->save };
 	for (int k; (k = cli_next(w)) != CLI_END;) {
@@ -306,6 +325,7 @@ static bool read_words(cli_words *w, asked *a)
 		if (k == CLI_WORD && a->model) return cli_error("run takes one FILE, and has %s, too", w->value), false;
 		if (k == CLI_WORD) a->model = w->value;
 		else if (k == RECOMPILE) a->recompile = true;
+		else if (k == PROFILE) a->profile = true;
 		else if (k == JSON) a->json = true;
 		else if (k != TIME) list[k]->v[list[k]->n++] = w->value;
 		else if (!is_number(w->value, true, &n)) return false;
@@ -313,7 +333,9 @@ static bool read_words(cli_words *w, asked *a)
 		else a->times = (long)n.i;
 	}
 	if (!a->model) return cli_error("run needs a FILE: tj help run"), false;
-	if (to_stdout(a) && (a->json || a->times)) return cli_error("stdout gets an array, so --json and --time have no place there"), false;
+	if (to_stdout(a) && (a->json || a->times || a->profile))
+		return cli_error("stdout gets an array, so --json, --time and --profile have no place there"), false;
+	if (a->json && a->profile) return cli_error("--profile prints text, no JSON"), false;
 	return true;
 }
 
@@ -332,10 +354,11 @@ static int run(cli_words *w)
 const cli_command cli_run = {
 	.name = "run",
 	.words = "FILE",
-	.line = "calls an exported function with files of NumPy",
-	.help = "FILE is what tj_export() wrote; its code runs, so it must be one that you trust. Arguments and results are numbered from 0:\n"
-		"0=FILE, in0=FILE or out0=FILE names one, and a FILE alone is the next; - is stdin or stdout. An argument that is a number is given\n"
-		"as one. tj show FILE says what it takes. The times are those of calls after the first, whose results and state are saved.",
+	.line = "calls an exported function or an ONNX model with files of NumPy",
+	.help = "FILE is what tj_export() wrote; its code runs, so it must be one that you trust. Or it is a model, *.onnx, and nothing of it is\n"
+		"trusted. Arguments and results are numbered from 0: 0=FILE, in0=FILE or out0=FILE names one, of a model also NAME=FILE, and a FILE\n"
+		"alone is the next; - is stdin or stdout. An argument that is a number is given as one. tj show FILE says what it takes. The times are\n"
+		"those of calls after the first, whose results and state are saved.",
 	.option = (const cli_option[]){ { 'i', "input", "FILE", "an argument, .npy" },
 	                                { 'o', "output", "FILE", "where a result goes, .npy" },
 	                                { 0, "scalar", "NUMBER", "the next scalar" },
@@ -343,6 +366,7 @@ const cli_command cli_run = {
 	                                { 's', "state", "NAME=FILE", "a variable before the call, .npy" },
 	                                { 'S', "save-state", "NAME=FILE", "where a variable goes after the call, .npy" },
 	                                { 0, "recompile", NULL, "compile what the file has no code for" },
+	                                { 0, "profile", NULL, "print the steps of the plans with their times" },
 	                                { 0, "json", NULL, "print JSON" },
 	                                { 0 } },
 	.run = run,

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const show_kind *const kinds[] = { &show_graph, &show_kernel, &show_guards, &show_export, NULL };
+static const show_kind *const kinds[] = { &show_graph, &show_kernel, &show_guards, &show_export, &show_model, NULL };
 
 /* ---- for the printers ---- */
 const char *show_string(const json_t *o, const char *key)
@@ -100,9 +100,8 @@ static void add_parts(json_t *files, const char *path, json_t *parts)
 	json_array_append_new(files, json_pack("{s:o, s:o}", "file", cli_string(path), "parts", parts));
 }
 
-static int add_export(json_t *files, const char *path)
+static int add_whole(json_t *files, const char *path, json_t *part)
 {
-	json_t *part = show_read_export(path);
 	if (!part) return CLI_FAILED;
 	add_parts(files, path, json_pack("[o]", part));
 	return CLI_OK;
@@ -110,7 +109,8 @@ static int add_export(json_t *files, const char *path)
 
 static int add_file(json_t *files, const char *path)
 {
-	if (show_is_export(path)) return add_export(files, path);
+	if (show_is_export(path)) return add_whole(files, path, show_read_export(path));
+	if (cli_is_model(path)) return add_whole(files, path, show_read_model(path));
 	char *text = cli_read(path);
 	show_lines l;
 	if (!text) return CLI_FAILED;
@@ -211,10 +211,11 @@ static int run(cli_words *w)
 const cli_command cli_show = {
 	.name = "show",
 	.words = "FILE...",
-	.line = "prints dumps of graphs, kernels and guards for people, and what is in an exported function",
+	.line = "prints dumps of graphs, kernels and guards for people, and what is in an exported function or an ONNX model",
 	.help = "FILE is what tj_dump() or tj_explain() printed, a log with TJ_LOG=graph,kernels,guards, a folder that TJ_DUMP=folder made, or\n"
 		"-: stdin. Numbers are decimal, while dumps have them in hex; operators stand in columns. Lines of other kinds are left out. Of a\n"
-		"FILE that tj_export() wrote it prints what the function takes and has; nothing of it is run.",
+		"FILE that tj_export() wrote, or of an ONNX model, *.onnx, it prints what the function takes and has; nothing of it is run. Of a model\n"
+		"that tjit does not support it lists all reasons, and the exit code is 1.",
 	.option = (const cli_option[]){ { 0, "json", NULL, "print JSON" }, { 0 } },
 	.run = run,
 };

@@ -22,10 +22,11 @@ typedef struct show_kind {
 	json_t *(*read)(show_lines *l);    /* moves behind the part */
 	void (*print)(const json_t *part);
 } show_kind;
-extern const show_kind show_graph, show_kernel, show_guards, show_export;
+extern const show_kind show_graph, show_kernel, show_guards, show_export, show_model;
 /* showexport.c */
 bool show_is_export(const char *path);
 json_t *show_read_export(const char *path); /* a part; NULL: the user was told why not */
+json_t *show_read_model(const char *path); /* showmodel.c; the same */
 
 /* ---- show.c: for the printers ---- */
 const char *show_string(const json_t *o, const char *key); /* "" if there is none */

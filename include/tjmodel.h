@@ -34,7 +34,7 @@ typedef struct tj_onnx_opts {
 	tj_mode mode;          /* TJ_VERIFY: the nodes are walked at each call. TJ_DIRECT: once for each combination of sizes */
 	tj_numerics numerics;
 	tj_dynamic dynamic;
-	bool fixed_shapes;     /* sizes that the file names are not told to tj_compile() as .shapes: each is found to vary when it does */
+	bool no_shapes;        /* sizes that the file names are not told to tj_compile() as .shapes: each is found to vary when it does */
 	void (*on_refused)(void *self, const char *line); /* gets each reason for which the file is refused; NULL: nobody */
 	void *on_refused_self;
 } tj_onnx_opts;
@@ -42,7 +42,7 @@ typedef struct tj_onnx_opts {
 /* NULL on error. The model keeps its file mapped. */
 TJ_API tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const tj_onnx_opts *opts);
 #define tj_onnx_open(c, path, opts) tj_onnx_open_at(TJ_SITE, c, path, opts)
-/* Frees the function, too: no call of it may run. Before the last tj_close(). */
+/* Frees the function, too: no call of it may run. Before the last tj_close(), which frees the names of nodes that errors have. */
 TJ_API void tj_model_close(tj_model *m);
 
 /* The function: as many arguments as the model has inputs that are no initializers, in their order. */
@@ -66,7 +66,7 @@ TJ_API bool tj_model_metadata(const tj_model *m, int i, const char **key, const 
 /* What the file says of itself; "" where it says nothing. */
 typedef struct tj_onnx_about {
 	size_t size;                         /* set by the caller: so many bytes are filled */
-	int64_t ir_version, opset, version;  /* opset: of the default domain */
+	int64_t ir, opset, version;  /* opset: of the default domain */
 	const char *producer, *producer_version, *domain, *graph, *doc;
 	int64_t nodes, initializers;         /* of all graphs */
 	uint64_t weight_bytes;               /* of the initializers */

@@ -89,8 +89,8 @@ int64_t jit_symbol_size(const gd_symbol *s, int64_t i)
 
 int64_t jit_symbol_count(const gd_symbol *s)
 {
-	const int64_t first = jit_symbol_size(s, 0), n = first > s->most ? 0 : (s->most - first) / step_of(s) + 1;
-	return n > JIT_P_FAR ? JIT_P_FAR : n;
+	const int64_t first = jit_symbol_size(s, 0), steps = first > s->most ? -1 : (s->most - first) / step_of(s);
+	return steps >= JIT_P_FAR ? JIT_P_FAR : steps + 1; /* without a limit there are INT64_MAX steps */
 }
 
 /* ---- arguments ---- */

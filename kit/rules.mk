@@ -28,6 +28,17 @@ $(KITEXAMPLES): $(BUILD)/libtjkit.so
 san-tests: $(KITTESTS)
 $(BUILD)/tj-kit: bench/kit.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltjkit -ltj -lm -Wl,-rpath,'$$ORIGIN'
+# ONNX's node cases, and models that PyPI packages carry, against recorded results: docs/MODELS.md.
+PYTHON  ?= python3
+$(BUILD)/onnx-suite: test/models/suite.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
+	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltjkit -ltj -lm -Wl,-rpath,'$$ORIGIN'
+onnx-suite: $(BUILD)/onnx-suite  ## run ONNX's node cases (Python with onnx, two minutes): make onnx-suite [PYTHON=python3] [T=word]
+	[ -f $(BUILD)/onnx/cases.txt ] || $(PYTHON) test/models/cases.py $(BUILD)/onnx
+	$< $(BUILD)/onnx test/models/left.txt $(T)
+models: $(BUILD)/onnx-suite  ## fetch real models, compare with onnxruntime (Python with onnxruntime): make models [PYTHON=python3] [T=word]
+	[ -f $(BUILD)/models/cases.txt ] || $(PYTHON) test/models/real.py $(BUILD)/models
+	$< $(BUILD)/models - $(T)
+.PHONY: onnx-suite models
 .SECONDARY: $(KITTESTS:=.o)
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)
 

@@ -259,6 +259,27 @@ for n in 2 3; do # the state goes on from call to call
 	if [ $n = 2 ]; then printf '\n\0\0\0@'; else printf '\n\0\0@@'; fi >"$tmp/want"
 	same "$tmp/calls.npy"
 done
+# a model: y = x + x
+printf '\10\10::\12\24\12\1x\12\1x\22\1y\32\4/add\42\3AddZ\20\12\1x\22\13\12\11\10\1\22\5\12\3\22\1nb\20' >"$tmp/m.onnx"
+printf '\12\1y\22\13\12\11\10\1\22\5\12\3\22\1nB\2\20\15' >>"$tmp/m.onnx"
+gives 0 show "$tmp/m.onnx"
+says out '  input x                    f32[n]'
+says out '    Add                      1'
+gives 0 show --json "$tmp/m.onnx"
+parses "$tmp/out"
+verdict $? 'tj show --json of a model does not parse'
+gives 0 run "$tmp/m.onnx" -i "x=$x" -o "y=$tmp/m.npy" --time 3 --profile
+says out '  y                          f32[3] '
+says out ' us of 3 calls'
+says out ' measured='
+printf '\n\0\0\0@\0\0\200@\0\0\300@' >"$tmp/want" && same "$tmp/m.npy" # 2 4 6
+gives 2 run "$tmp/m.onnx" -i "z=$x"
+says err 'z is none of in0 to in0'
+gives 2 run "$tmp/m.onnx"
+says err 'argument 0, f32[n], is missing: -i 0=FILE'
+sed 's/Add/Foo/' "$tmp/m.onnx" >"$tmp/foo.onnx"
+gives 1 show "$tmp/foo.onnx"
+says err 'node /add (Foo, opset 13): the op is not supported'
 "$tj" run "$g" $args --state calls=- -S calls=- <"$tmp/calls.npy" >"$tmp/piped.npy" 2>"$tmp/err"
 printf '\n\0\0\200@' >"$tmp/want" && same "$tmp/piped.npy"
 gives 1 run "$g" $args -s "calls=$x"

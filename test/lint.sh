@@ -40,7 +40,7 @@ rule 'a file has a name of its own (docs/ARCHITECTURE.md)' "$(same_name)"
 rule 'functions/ is made of functions of <tj.h>' \
 	"$(grep -nE '#include "' functions/*.[ch] | grep -v '"functions/functions.h"')$(grep -nE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' functions/*.[ch])"
 rule 'kit/ is made of functions of <tj.h>' \
-	"$(grep -rnE '#include "' --include='*.[ch]' kit | grep -v '"kit/[a-z/]*\.h"')$(grep -rnE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' kit/*/)"
+	"$(grep -rnE '#include "' --include='*.[ch]' kit | grep -v '"kit/[a-z/]*\.\(h\|def\)"')$(grep -rnE '\b(rt|ir|gd|lo|cg|jit)_[a-z]' kit/*/)"
 rule 'kit/files/ includes nothing of kit/data/ and kit/nn/, and kit/data/ nothing of kit/nn/' \
 	"$(grep -nE '(#include "kit/(data|nn)/)|<tj(data|nn).h>' kit/files/*.[ch])$(grep -nE '(#include "kit/nn/)|<tjnn.h>' kit/data/*.[ch])"
 rule 'the command tj uses only <tj.h>' \

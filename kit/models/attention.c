@@ -19,7 +19,9 @@ static tj_tensor *heads_together(const char *site, tj_tensor *x)
 }
 
 /* Which keys each row sees, and what is added to its scores; both broadcast to [N,H,L,S], and may be NULL. */
-typedef struct mask { tj_tensor *allowed, *add; } mask;
+typedef struct mask {
+	tj_tensor *allowed, *add;
+} mask;
 
 static void restrict_to(const char *site, mask *m, tj_tensor *allowed)
 {
@@ -46,10 +48,14 @@ static mask masks(ox_call *o, tj_tensor *q, tj_tensor *k, int64_t past)
 	if (given) {
 		const int64_t more = keys - tj_dim(given, -1);
 		const bool boolean = tj_dtype_of(given) == TJ_BOOL;
-		if (more > 0 && boolean) given = tj_cast(tj_pad(tj_cast(given, TJ_U8), TJ_SHAPE(0, more), TJ_PAD_CONSTANT, tj_i(0)), TJ_BOOL);
-		else if (more > 0) given = tj_pad(given, TJ_SHAPE(0, more), TJ_PAD_CONSTANT, tj_f(-INFINITY));
-		if (boolean) m.allowed = given;
-		else m.add = given;
+		if (more > 0 && boolean)
+			given = tj_cast(tj_pad(tj_cast(given, TJ_U8), TJ_SHAPE(0, more), TJ_PAD_CONSTANT, tj_i(0)), TJ_BOOL);
+		else if (more > 0)
+			given = tj_pad(given, TJ_SHAPE(0, more), TJ_PAD_CONSTANT, tj_f(-INFINITY));
+		if (boolean)
+			m.allowed = given;
+		else
+			m.add = given;
 	}
 	if (real) real = tj_reshape(tj_cast(real, TJ_I64), TJ_SHAPE(-1, 1, 1, 1));
 	causal_and_window(o, &m, rows, keys, real && !past ? tj_sub(real, tj_i(rows)) : tj_i(past));
@@ -105,7 +111,8 @@ tj_tensor *ox_attention(ox_call *o, const char *site)
 	const bool flat = tj_rank(q) == 3;
 	const int64_t heads = ox_int(o, "kv_num_heads", 0);
 	q = heads_apart(site, q, ox_int(o, "q_num_heads", 0)), k = heads_apart(site, k, heads), v = heads_apart(site, v, heads);
-	if (tj_rank(q) != 4 || tj_rank(k) != 4 || tj_rank(v) != 4) return ox_fail(o, TJ_ERR_SHAPE, NULL, "q, k and v are not [N,heads,L,E]");
+	if (tj_rank(q) != 4 || tj_rank(k) != 4 || tj_rank(v) != 4)
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "q, k and v are not [N,heads,L,E]");
 	const int64_t past = past_k ? tj_dim(past_k, 2) : 0;
 	if (past_k) k = tj_cat(TJ_LIST(past_k, k), 2);
 	if (past_v) v = tj_cat(TJ_LIST(past_v, v), 2);
@@ -114,10 +121,12 @@ tj_tensor *ox_attention(ox_call *o, const char *site)
 	const mask m = masks(o, q, k, past);
 	const double given = ox_float(o, "scale", 0), scale = given != 0 ? given : 1 / sqrt((double)tj_dim(q, 3));
 	/* One mask, and nothing that is asked of the scores: the attention of tjit, which never has all scores. */
-	if (ox_wants(o, 3) || ox_float(o, "softcap", 0) > 0 || ox_attribute(o, "softmax_precision") || tj_dtype_of(q) != TJ_F32 || (m.add && m.allowed))
+	if (ox_wants(o, 3) || ox_float(o, "softcap", 0) > 0 || ox_attribute(o, "softmax_precision") || tj_dtype_of(q) != TJ_F32 ||
+	    (m.add && m.allowed))
 		y = step_by_step(o, q, k, v, &m, scale);
 	else
-		y = tj_scaled_dot_product_attention(q, k, v, TJ_OPTS(tj_attention_opts, .mask = m.allowed ? m.allowed : m.add, .scale = scale));
+		y = tj_scaled_dot_product_attention(q, k, v,
+		                                    TJ_OPTS(tj_attention_opts, .mask = m.allowed ? m.allowed : m.add, .scale = scale));
 	return flat ? heads_together(site, y) : y;
 }
 
@@ -128,14 +137,16 @@ static tj_tensor *modified(ox_call *o, const char *name, tj_tensor *x)
 	if (!a) return x;
 	if (!a->g || a->g->nin != 1 || a->g->nout != 1) return ox_fail(o, TJ_ERR_ARG, NULL, "%s does not take and give one tensor", name);
 	o->r->v[a->g->in[0].value] = (ox_value){ .t = x };
-	return ox_walk(o->r, a->g) ? ox_tensor_of(o->r, &o->r->v[a->g->out[0].value], o->site) : ox_fail(o, TJ_ERR_STATE, NULL, "%s failed", name);
+	return ox_walk(o->r, a->g) ? ox_tensor_of(o->r, &o->r->v[a->g->out[0].value], o->site)
+	                           : ox_fail(o, TJ_ERR_STATE, NULL, "%s failed", name);
 }
 
 tj_tensor *ox_flex_attention(ox_call *o, const char *site)
 {
 	tj_tensor *q = X, *k = ox_t(o, 1), *v = ox_t(o, 2);
 	tj_dtype wide = tj_dtype_of(q) == TJ_F64 ? TJ_F64 : TJ_F32;
-	if (tj_rank(q) != 4 || tj_rank(k) != 4 || tj_rank(v) != 4) return ox_fail(o, TJ_ERR_SHAPE, NULL, "q, k and v are not [N,heads,L,E]");
+	if (tj_rank(q) != 4 || tj_rank(k) != 4 || tj_rank(v) != 4)
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "q, k and v are not [N,heads,L,E]");
 	const double given = ox_float(o, "scale", 0), scale = given != 0 ? given : 1 / sqrt((double)tj_dim(q, 3));
 	tj_tensor *s = ox_scalar(site, tj_dtype_of(q), sqrt(scale));
 	k = repeated(site, k, tj_dim(q, 1)), v = repeated(site, v, tj_dim(q, 1));
@@ -153,7 +164,8 @@ tj_tensor *ox_rotary_embedding(ox_call *o, const char *site)
 	const bool flat = tj_rank(x) == 3, between = ox_int(o, "interleaved", 0);
 	x = heads_apart(site, x, ox_int(o, "num_heads", 0));
 	if (tj_rank(x) != 4) return ox_fail(o, TJ_ERR_SHAPE, "num_heads says how a third axis is split", "x is not [N,heads,L,E]");
-	const int64_t n = tj_dim(x, 0), all = tj_dim(x, 3), part = ox_int(o, "rotary_embedding_dim", 0), turned = part ? part : all, half = turned / 2;
+	const int64_t n = tj_dim(x, 0), all = tj_dim(x, 3), part = ox_int(o, "rotary_embedding_dim", 0), turned = part ? part : all,
+		      half = turned / 2;
 	if (at) cosine = tj_index(cosine, TJ_AXES(0), TJ_LIST(at)), sine = tj_index(sine, TJ_AXES(0), TJ_LIST(at));
 	cosine = tj_unsqueeze(cosine, 1), sine = tj_unsqueeze(sine, 1); /* [N,1,L,half] */
 	tj_tensor *r = tj_slice(x, 3, 0, turned, 1);
@@ -167,7 +179,12 @@ tj_tensor *ox_rotary_embedding(ox_call *o, const char *site)
 }
 
 /* ---- linear attention: a state [N,H,K,V] that each place decays, corrects and adds to ---- */
-typedef struct linear { const char *site; bool gating, delta; int64_t heads; double scale; } linear;
+typedef struct linear {
+	const char *site;
+	bool gating, delta;
+	int64_t heads;
+	double scale;
+} linear;
 
 /* in: state; q [N,Hq,K], k [N,H,K], v [N,H,V], decay [N,H,1 or K], beta [N,1 or H,1] */
 static void place(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -199,13 +216,15 @@ tj_tensor *ox_linear_attention(ox_call *o, const char *site)
 		return ox_fail(o, TJ_ERR_SHAPE, NULL, "q, k and v are not [N,T,heads*E], or their heads do not fit");
 	linear l = { site, !strncmp(rule, "gated", 5), strstr(rule, "delta") != NULL, hq, ox_float(o, "scale", 0) };
 	const int64_t n = tj_dim(q, 0), t = tj_dim(q, 1), dk = tj_dim(q, 2) / hq, dv = tj_dim(v, 2) / h;
-	if ((l.gating && !decay) || (l.delta && !beta)) return ox_fail(o, TJ_ERR_ARG, NULL, "update_rule %.40s needs a decay or a beta", rule);
+	if ((l.gating && !decay) || (l.delta && !beta))
+		return ox_fail(o, TJ_ERR_ARG, NULL, "update_rule %.40s needs a decay or a beta", rule);
 	if (l.scale == 0) l.scale = 1 / sqrt((double)dk);
 	state = past ? tj_cast(past, TJ_F32) : tj_full(TJ_F32, TJ_SHAPE(n, h, dk, dv), tj_f(0));
 	tj_tensor *none = tj_full(TJ_F32, TJ_SHAPE(t, n, 1, 1), tj_f(0));
 	tj_tensor *d = l.gating ? by_place(site, decay, h) : none;
 	tj_tensor *b = l.delta ? by_place(site, beta, tj_dim(beta, 2)) : none;
-	if (tj_scan(&state, &y, 1, place, TJ_LIST(state), TJ_LIST(by_place(site, q, hq), by_place(site, k, h), by_place(site, v, h), d, b), &l, NULL) != TJ_OK)
+	if (tj_scan(&state, &y, 1, place, TJ_LIST(state), TJ_LIST(by_place(site, q, hq), by_place(site, k, h), by_place(site, v, h), d, b),
+	            &l, NULL) != TJ_OK)
 		return o->r->failed = true, NULL;
 	ox_put(o, 1, ox_like(site, state, past ? past : q));
 	return ox_like(site, tj_reshape(tj_permute(y, TJ_AXES(1, 0, 2, 3)), TJ_SHAPE(n, t, hq * dv)), q);

@@ -11,10 +11,7 @@ typedef struct decoder {
 	int depth;
 } decoder;
 
-static bool wrong(decoder *d, const char *what)
-{
-	return kit_no(d->why, TJ_ERR_PARSE, "%s", what);
-}
+static bool wrong(decoder *d, const char *what) { return kit_no(d->why, TJ_ERR_PARSE, "%s", what); }
 
 static void *take(decoder *d, size_t n, size_t size)
 {
@@ -55,7 +52,10 @@ static bool list(decoder *d, ox_wire w, uint32_t number, size_t size, void *to, 
 }
 
 /* ---- lists of numbers: packed or one by one ---- */
-typedef struct numbers { int64_t *i; int64_t n, room; } numbers;
+typedef struct numbers {
+	int64_t *i;
+	int64_t n, room;
+} numbers;
 
 static int64_t most_numbers(decoder *d, ox_wire w, uint32_t number)
 {
@@ -72,8 +72,10 @@ static bool integers(decoder *d, ox_wire w, uint32_t number, int64_t **to, int64
 	if (d->why->code != TJ_OK || !(*to = take(d, (size_t)most, sizeof **to))) return false;
 	for (*n = 0; ox_next(&w, &f, d->why);) {
 		if (f.number != number) continue;
-		if (f.type == 0) (*to)[(*n)++] = (int64_t)f.value;
-		else if (f.type != 2) return wrong(d, "a list of integers in it is none");
+		if (f.type == 0)
+			(*to)[(*n)++] = (int64_t)f.value;
+		else if (f.type != 2)
+			return wrong(d, "a list of integers in it is none");
 		for (uint64_t v; f.type == 2 && f.bytes.at < f.bytes.end; (*to)[(*n)++] = (int64_t)v)
 			if (!ox_varint(&f.bytes, &v)) return wrong(d, "an integer in it is cut");
 	}
@@ -178,7 +180,8 @@ static bool tensor(decoder *d, ox_wire w, ox_tensor *t)
 	while (ox_next(&w, &f, d->why))
 		if (!tensor_field(d, &f, t, &raw, &outside)) return false;
 	if (d->why->code != TJ_OK || !integers(d, all, 1, &dims, &n)) return false;
-	if (n > TJ_MAX_RANK) return kit_no(d->why, TJ_ERR_LIMIT, "tensor %.80s has %lld axes; %d are possible", t->name, (long long)n, TJ_MAX_RANK);
+	if (n > TJ_MAX_RANK)
+		return kit_no(d->why, TJ_ERR_LIMIT, "tensor %.80s has %lld axes; %d are possible", t->name, (long long)n, TJ_MAX_RANK);
 	t->rank = (int)n;
 	for (int i = 0; i < t->rank; i++) t->dim[i] = dims[i];
 	t->dim[n] = TJ_END_DIM;
@@ -209,7 +212,10 @@ static bool inner_graph(decoder *d, ox_wire w, ox_attr *a)
 
 static bool attribute_field(decoder *d, const ox_field *f, ox_attr *a)
 {
-	union { uint32_t u; float f; } bits = { (uint32_t)f->value };
+	union {
+		uint32_t u;
+		float f;
+	} bits = { (uint32_t)f->value };
 	if (f->number == 1) return text(d, f, &a->name);
 	if (f->number == 21) return text(d, f, &a->ref);
 	if (f->number == 20) a->type = f->value > 99 ? 99 : (int)f->value;
@@ -391,7 +397,8 @@ static bool graph(decoder *d, ox_wire w, ox_graph *g, bool function)
 {
 	ox_field f;
 	g->name = g->domain = "";
-	if (!list(d, w, function ? 7 : 1, sizeof *g->node, &g->node, &g->nnode) || !list(d, w, function ? 4 : 11, sizeof *g->in, &g->in, &g->nin) ||
+	if (!list(d, w, function ? 7 : 1, sizeof *g->node, &g->node, &g->nnode) ||
+	    !list(d, w, function ? 4 : 11, sizeof *g->in, &g->in, &g->nin) ||
 	    !list(d, w, function ? 5 : 12, sizeof *g->out, &g->out, &g->nout) || !list(d, w, 5, sizeof *g->init, &g->init, &g->ninit) ||
 	    !list(d, w, 13, sizeof *g->info, &g->info, &g->ninfo) || !list(d, w, 11, sizeof *g->preset, &g->preset, &g->npreset) ||
 	    !list(d, w, 9, sizeof *g->import, &g->import, &g->nimport))
@@ -406,7 +413,7 @@ static bool graph(decoder *d, ox_wire w, ox_graph *g, bool function)
 static bool model_field(decoder *d, const ox_field *f)
 {
 	tj_model *m = d->m;
-	if (f->number == 1) m->ir_version = (int64_t)f->value;
+	if (f->number == 1) m->ir = (int64_t)f->value;
 	if (f->number == 5) m->version = (int64_t)f->value;
 	if (f->number == 2) return text(d, f, &m->producer);
 	if (f->number == 3) return text(d, f, &m->producer_version);
@@ -433,5 +440,5 @@ bool ox_decode(tj_model *m, ox_wire w, kit_why *why)
 		if (!model_field(&d, &f)) return false;
 	if (why->code != TJ_OK) return false;
 	if (!m->graph) return wrong(&d, "it is no ONNX file: it has no graph");
-	return m->ir_version > 0 || wrong(&d, "it is no ONNX file: it has no IR version");
+	return m->ir > 0 || wrong(&d, "it is no ONNX file: it has no IR version");
 }

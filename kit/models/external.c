@@ -7,9 +7,12 @@
 #include <math.h>
 #include <unistd.h>
 
-static const struct { int64_t type; tj_dtype dtype; } types[] = {
-	{ OX_FLOAT, TJ_F32 }, { OX_UINT8, TJ_U8 },    { OX_INT8, TJ_I8 },     { OX_INT16, TJ_I16 },   { OX_INT32, TJ_I32 },
-	{ OX_INT64, TJ_I64 }, { OX_BOOL, TJ_BOOL },   { OX_FLOAT16, TJ_F16 }, { OX_DOUBLE, TJ_F64 },  { OX_BFLOAT16, TJ_BF16 },
+static const struct {
+	int64_t type;
+	tj_dtype dtype;
+} types[] = {
+	{ OX_FLOAT, TJ_F32 }, { OX_UINT8, TJ_U8 },  { OX_INT8, TJ_I8 },     { OX_INT16, TJ_I16 },  { OX_INT32, TJ_I32 },
+	{ OX_INT64, TJ_I64 }, { OX_BOOL, TJ_BOOL }, { OX_FLOAT16, TJ_F16 }, { OX_DOUBLE, TJ_F64 }, { OX_BFLOAT16, TJ_BF16 },
 };
 
 bool ox_dtype(int64_t type, tj_dtype *dtype)
@@ -28,11 +31,15 @@ int64_t ox_type_of(tj_dtype dtype)
 
 const char *ox_type_name(int64_t type)
 {
-	static const char *const names[] = { "no type", "float",  "uint8",  "int8",   "uint16",    "int16",      "int32",
-		                             "int64",   "string", "bool",   "float16", "double",   "uint32",     "uint64",
-		                             "complex64", "complex128", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
-		                             "float8e5m2fnuz", "uint4", "int4", "float4e2m1", "float8e8m0", "uint2", "int2" };
-	return type >= 0 && type < (int64_t)(sizeof names / sizeof *names) ? names[type] : type == -1 ? "a sparse tensor" : "an unknown type";
+	static const char *const names[] = { "no type",        "float",    "uint8",        "int8",           "uint16",
+		                             "int16",          "int32",    "int64",        "string",         "bool",
+		                             "float16",        "double",   "uint32",       "uint64",         "complex64",
+		                             "complex128",     "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
+		                             "float8e5m2fnuz", "uint4",    "int4",         "float4e2m1",     "float8e8m0",
+		                             "uint2",          "int2" };
+	return type >= 0 && type < (int64_t)(sizeof names / sizeof *names) ? names[type]
+	       : type == -1                                                ? "a sparse tensor"
+	                                                                   : "an unknown type";
 }
 
 /* ---- files beside the model ---- */
@@ -111,8 +118,10 @@ const ox_host *ox_host_of_bytes(ox_arena *a, tj_dtype dtype, int rank, const int
 	const unsigned char *v = data;
 	const size_t size = tj_dtype_size(dtype);
 	for (int64_t k = 0; h && k < h->n; k++) {
-		if (h->f) h->f[k] = float_at(dtype, v + (size_t)k * size);
-		else h->i[k] = integer_at(dtype, v + (size_t)k * size);
+		if (h->f)
+			h->f[k] = float_at(dtype, v + (size_t)k * size);
+		else
+			h->i[k] = integer_at(dtype, v + (size_t)k * size);
 	}
 	return h;
 }
@@ -124,7 +133,8 @@ static bool outside(tj_model *m, ox_tensor *t, kit_why *why)
 	const unsigned char *v = kit_map_data(t->map, &all);
 	const uint64_t length = t->length < 0 && (uint64_t)t->offset <= all ? all - (uint64_t)t->offset : (uint64_t)t->length;
 	if ((uint64_t)t->offset > all || length > all - (uint64_t)t->offset)
-		return kit_no(why, TJ_ERR_PARSE, "tensor %.80s: its external data are beyond the %zu bytes of %.120s", t->name, all, t->location);
+		return kit_no(why, TJ_ERR_PARSE, "tensor %.80s: its external data are beyond the %zu bytes of %.120s", t->name, all,
+		              t->location);
 	t->data = v + t->offset;
 	t->bytes = (size_t)length;
 	return true;
@@ -134,10 +144,11 @@ bool ox_literal(tj_model *m, ox_tensor *t, kit_why *why)
 {
 	tj_dtype dtype;
 	size_t bytes;
-	if (!ox_dtype(t->type, &dtype)) return true; /* refused where it is used */
+	if (!ox_dtype(t->type, &dtype)) return t->bytes = 0, true; /* refused where it is used */
 	if (t->location && !outside(m, t, why)) return false;
 	if (!kit_bytes_of(dtype, t->rank, t->dim, &bytes) || bytes != t->bytes)
-		return kit_no(why, TJ_ERR_PARSE, "tensor %.80s: it has %zu bytes of data, which its shape and dtype do not give", t->name, t->bytes);
+		return kit_no(why, TJ_ERR_PARSE, "tensor %.80s: it has %zu bytes of data, which its shape and dtype do not give", t->name,
+		              t->bytes);
 	if (bytes / tj_dtype_size(dtype) <= OX_HOST_MOST && !(t->host = ox_host_of_bytes(&m->arena, dtype, t->rank, t->dim, t->data)))
 		return kit_no_memory(why);
 	return true;

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* flow: If, Loop and Scan. Where the host knows what is asked, and in short loops, this is control flow of C in the body: the trace has the
- * branch that is taken, or the turns one after the other. Else it is tj_cond(), tj_while() or tj_scan(), if the shapes of the carried values
- * stay as they are and no node needs to read a value; and else the host reads the condition, a boundary at each turn. */
+ * branch that is taken, or the turns one after the other. Else it is tj_cond(), tj_while() or tj_scan(), if the shapes of the carried
+ * values stay as they are and no node needs to read a value; and else the host reads the condition, a boundary at each turn. */
 #include "kit/models/models.h"
 
-enum { UNROLLED = 8 }; /* turns: longer loops are worth a region */
+enum {
+	UNROLLED = 8,          /* turns: longer loops are worth a region */
+	MOST_UNROLLED = 10000, /* turns of a loop in the body: each is traced by itself */
+	MOST_TURNS = 10000000  /* of a tj_while(): a file may ask for a loop without an end */
+};
 
 /* ---- what may stand in a region ---- */
 static bool is_static(const ox_info *v)
@@ -27,7 +31,9 @@ static bool is_region(const ox_run *r, const ox_graph *g)
 	for (int i = 0; i < g->nnode; i++) {
 		const ox_node *n = &g->node[i];
 		if (!n->row || n->row->reads >> 31) return false;
-		if (!strncmp(n->op, "Random", 6) || !strcmp(n->op, "Bernoulli") || !strcmp(n->op, "Multinomial") || !strcmp(n->op, "Dropout")) return false;
+		if (!strncmp(n->op, "Random", 6) || !strcmp(n->op, "Bernoulli") || !strcmp(n->op, "Multinomial") ||
+		    !strcmp(n->op, "Dropout"))
+			return false;
 		for (int k = 0; k < n->nin && k < 31; k++)
 			if (n->row->reads >> k & 1 && n->in[k] >= 0 && !r->m->literal[n->in[k]]) return false;
 	}
@@ -50,7 +56,11 @@ static const ox_graph *graph_of(const ox_call *o, const char *name)
 }
 
 /* ---- If ---- */
-typedef struct branches { ox_run *r; const ox_graph *g[2]; const char *site; } branches;
+typedef struct branches {
+	ox_run *r;
+	const ox_graph *g[2];
+	const char *site;
+} branches;
 
 static void branch(tj_tensor **out, branches *b, int k)
 {
@@ -80,7 +90,8 @@ tj_tensor *ox_if(ox_call *o, const char *site)
 		return h && h->n == 1 ? take(o, b.g[!h->i[0]]) : ox_fail(o, TJ_ERR_ARG, NULL, "its condition is not one element");
 	}
 	tj_tensor **out = ox_room(o, (size_t)b.g[0]->nout * sizeof(tj_tensor *));
-	if (!out || tj_cond(out, b.g[0]->nout, ox_t(o, 0), then_branch, else_branch, TJ_NONE, &b) != TJ_OK) return o->r->failed = true, NULL;
+	if (!out || tj_cond(out, b.g[0]->nout, ox_t(o, 0), then_branch, else_branch, TJ_NONE, &b) != TJ_OK)
+		return o->r->failed = true, NULL;
 	for (int i = 0; i < o->n->nout; i++) ox_put(o, i, out[i]);
 	return NULL;
 }
@@ -90,21 +101,20 @@ typedef struct loop {
 	ox_call *o;
 	const ox_graph *g;
 	int carries, scans;
-	ox_value *carry;              /* the carried values */
-	tj_tensor ***turns;           /* of each scan output: one tensor for each turn */
+	ox_value *carry;    /* the carried values */
+	tj_tensor ***turns; /* of each scan output: one tensor for each turn */
 	int64_t room, n;
 } loop;
 
-static tj_tensor *truth(ox_call *o, bool v)
-{
-	return tj_full_at(o->site, TJ_BOOL, TJ_0D, tj_i_at(o->site, v));
-}
+static tj_tensor *truth(ox_call *o, bool v) { return tj_full_at(o->site, TJ_BOOL, TJ_0D, tj_i_at(o->site, v)); }
 
 static ox_value known(ox_call *o, tj_dtype dtype, int64_t v)
 {
 	ox_host *h = ox_new_host(&o->r->arena, dtype, 0, NULL);
-	if (h) h->i[0] = v;
-	else ox_room(o, SIZE_MAX);
+	if (h)
+		h->i[0] = v;
+	else
+		ox_room(o, SIZE_MAX);
 	return (ox_value){ .h = h };
 }
 
@@ -157,7 +167,8 @@ static tj_tensor *give(loop *l)
 	for (int i = 0; i < l->carries && i < l->o->n->nout; i++) l->o->out[i] = l->carry[i];
 	for (int k = 0; k < l->scans; k++) {
 		if (l->n) l->turns[k][l->n] = TJ_END;
-		if (ox_wants(l->o, l->carries + k)) ox_put(l->o, l->carries + k, l->n ? tj_stack_at(l->o->site, l->turns[k], 0) : nothing(l, k));
+		if (ox_wants(l->o, l->carries + k))
+			ox_put(l->o, l->carries + k, l->n ? tj_stack_at(l->o->site, l->turns[k], 0) : nothing(l, k));
 	}
 	return NULL;
 }
@@ -184,7 +195,8 @@ static void region_turn(tj_tensor **out, tj_tensor *const *in, loop *l, int firs
 	for (int i = 0; i < l->carries; i++) r->v[g->in[2 + i].value] = (ox_value){ .t = in[1 + first + i] };
 	out[0] = tj_add(in[0], tj_i(1));
 	if (run_graph(r, g, site, out + 1, first ? 0 : 1)) return;
-	for (int i = first ? 0 : 1; i < g->nout; i++) out[1 + i - (first ? 0 : 1)] = tj_fail_at(site, TJ_ERR_STATE, "Loop", NULL, "a turn failed");
+	for (int i = first ? 0 : 1; i < g->nout; i++)
+		out[1 + i - (first ? 0 : 1)] = tj_fail_at(site, TJ_ERR_STATE, "Loop", NULL, "a turn failed");
 }
 
 static void scan_turn(tj_tensor **out, tj_tensor *const *in, void *self) { region_turn(out, in, self, 0); }
@@ -212,7 +224,8 @@ static tj_tensor *as_region(loop *l, int64_t most, bool scan)
 	ox_call *o = l->o;
 	const char *site = o->site;
 	const int lead = scan ? 1 : 2;
-	tj_tensor **in = ox_room(o, ((size_t)l->carries + 4) * sizeof(tj_tensor *)), **out = ox_room(o, ((size_t)l->carries + 4) * sizeof(tj_tensor *));
+	tj_tensor **in = ox_room(o, ((size_t)l->carries + 4) * sizeof(tj_tensor *)),
+		  **out = ox_room(o, ((size_t)l->carries + 4) * sizeof(tj_tensor *));
 	tj_tensor **ys = ox_room(o, ((size_t)l->scans + 1) * sizeof(tj_tensor *));
 	if (!in || !out || !ys) return NULL;
 	in[0] = tj_full(TJ_I64, TJ_0D, tj_i(0));
@@ -221,7 +234,7 @@ static tj_tensor *as_region(loop *l, int64_t most, bool scan)
 	in[lead + l->carries] = TJ_END;
 	l->room = most;
 	const tj_status st = scan ? tj_scan(out, ys, l->scans, scan_turn, in, TJ_NONE, l, TJ_OPTS(tj_scan_opts, .length = most))
-	                          : tj_while(out, while_goes, while_turn, in, l, NULL);
+	                          : tj_while(out, while_goes, while_turn, in, l, TJ_OPTS(tj_while_opts, .max_turns = MOST_TURNS));
 	if (st != TJ_OK) return o->r->failed = true, NULL;
 	for (int i = 0; i < l->carries && i < o->n->nout; i++) ox_put(o, i, out[lead + i]);
 	for (int k = 0; k < l->scans; k++)
@@ -236,7 +249,8 @@ tj_tensor *ox_loop(ox_call *o, const char *site)
 	loop l = { .o = o, .g = graph_of(o, "body"), .carries = o->n->nin - 2 };
 	(void)site;
 	if (l.carries < 0) l.carries = 0;
-	if (!l.g || l.g->nin != 2 + l.carries || l.g->nout < 1 + l.carries) return ox_fail(o, TJ_ERR_ARG, NULL, "its body does not fit its inputs");
+	if (!l.g || l.g->nin != 2 + l.carries || l.g->nout < 1 + l.carries)
+		return ox_fail(o, TJ_ERR_ARG, NULL, "its body does not fit its inputs");
 	l.scans = l.g->nout - 1 - l.carries;
 	l.carry = ox_room(o, ((size_t)l.carries + 1) * sizeof *l.carry);
 	l.turns = ox_room(o, ((size_t)l.scans + 1) * sizeof *l.turns);
@@ -253,12 +267,20 @@ tj_tensor *ox_loop(ox_call *o, const char *site)
 	bool on = !first || (first->i && first->n && first->i[0]);
 	const int64_t turns = h && h->i && h->n ? h->i[0] : INT64_MAX;
 	while (on && l.n < turns && !o->r->failed)
-		if (!turn(&l, known(o, TJ_BOOL, 1), &on)) return o->r->failed = true, NULL;
+		if (l.n == MOST_UNROLLED)
+			return ox_fail(o, TJ_ERR_LIMIT, NULL, "a loop whose values change their shapes has more than %d turns",
+			               MOST_UNROLLED);
+		else if (!turn(&l, known(o, TJ_BOOL, 1), &on))
+			return o->r->failed = true, NULL;
 	return give(&l);
 }
 
 /* ---- Scan ---- */
-typedef struct scan { ox_call *o; const ox_graph *g; int states, xs; } scan;
+typedef struct scan {
+	ox_call *o;
+	const ox_graph *g;
+	int states, xs;
+} scan;
 
 static void each(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -290,7 +312,8 @@ static bool step_by_step(scan *s, tj_tensor **state, tj_tensor **xs, tj_tensor *
 	const int64_t n = tj_dim(xs[0], 0);
 	const int scans = s->g->nout - s->states;
 	tj_tensor **all = ox_room(o, (size_t)scans * ((size_t)n + 1) * sizeof(tj_tensor *));
-	tj_tensor **in = ox_room(o, ((size_t)s->g->nin + 1) * sizeof(tj_tensor *)), **out = ox_room(o, ((size_t)s->g->nout + 1) * sizeof(tj_tensor *));
+	tj_tensor **in = ox_room(o, ((size_t)s->g->nin + 1) * sizeof(tj_tensor *)),
+		  **out = ox_room(o, ((size_t)s->g->nout + 1) * sizeof(tj_tensor *));
 	if (!all || !in || !out || n < 1) return false;
 	for (int64_t t = 0; t < n && !o->r->failed; t++) {
 		for (int i = 0; i < s->states; i++) in[i] = state[i];
@@ -314,8 +337,10 @@ tj_tensor *ox_scan(ox_call *o, const char *site)
 	if (!s.g || s.xs < 1 || s.states < 0 || s.g->nin != s.states + s.xs || s.g->nout < s.states || skip)
 		return ox_fail(o, TJ_ERR_ARG, skip ? "Scan of opset 9 and later" : NULL, "its body does not fit its inputs");
 	const int scans = s.g->nout - s.states;
-	tj_tensor **init = ox_room(o, ((size_t)s.states + 1) * sizeof(tj_tensor *)), **xs = ox_room(o, ((size_t)s.xs + 1) * sizeof(tj_tensor *));
-	tj_tensor **carry = ox_room(o, ((size_t)s.states + 1) * sizeof(tj_tensor *)), **ys = ox_room(o, ((size_t)scans + 1) * sizeof(tj_tensor *));
+	tj_tensor **init = ox_room(o, ((size_t)s.states + 1) * sizeof(tj_tensor *)),
+		  **xs = ox_room(o, ((size_t)s.xs + 1) * sizeof(tj_tensor *));
+	tj_tensor **carry = ox_room(o, ((size_t)s.states + 1) * sizeof(tj_tensor *)),
+		  **ys = ox_room(o, ((size_t)scans + 1) * sizeof(tj_tensor *));
 	if (!init || !xs || !carry || !ys) return NULL;
 	for (int i = 0; i < s.states; i++) carry[i] = init[i] = ox_t(o, i);
 	for (int i = 0; i < s.xs; i++) xs[i] = arranged(o, "scan_input_axes", "scan_input_directions", i, ox_t(o, s.states + i), true);

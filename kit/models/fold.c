@@ -20,15 +20,20 @@ static int64_t wrapped(tj_dtype t, uint64_t v)
 
 static double rounded(tj_dtype t, double v)
 {
-	return t == TJ_F32 ? (double)(float)v : t == TJ_F16 ? (double)tj_from_f16(tj_to_f16(v)) : t == TJ_BF16 ? (double)tj_from_bf16(tj_to_bf16(v)) : v;
+	return t == TJ_F32    ? (double)(float)v
+	       : t == TJ_F16  ? (double)tj_from_f16(tj_to_f16(v))
+	       : t == TJ_BF16 ? (double)tj_from_bf16(tj_to_bf16(v))
+	                      : v;
 }
 
 static ox_host *fresh(const ox_call *o, tj_dtype dtype, int rank, const int64_t *dim)
 {
 	int64_t n = 1;
 	for (int i = 0; i < rank; i++)
-		if (dim[i] < 0 || (dim[i] && n > OX_HOST_MOST / dim[i])) return NULL;
-		else n *= dim[i];
+		if (dim[i] < 0 || (dim[i] && n > OX_HOST_MOST / dim[i]))
+			return NULL;
+		else
+			n *= dim[i];
 	return ox_new_host(&o->r->arena, dtype, rank, dim);
 }
 
@@ -80,46 +85,71 @@ static int64_t floor_mod(int64_t a, int64_t b)
 static bool integer_op(const char *op, bool fmod, int64_t a, int64_t b, int64_t *y)
 {
 	const uint64_t x = (uint64_t)a, z = (uint64_t)b;
-	if (!strcmp(op, "Add")) *y = (int64_t)(x + z);
-	else if (!strcmp(op, "Sub")) *y = (int64_t)(x - z);
-	else if (!strcmp(op, "Mul")) *y = (int64_t)(x * z);
-	else if (!strcmp(op, "Div") && b) *y = b == -1 ? (int64_t)(0 - x) : a / b;
-	else if (!strcmp(op, "Mod") && b) *y = fmod ? b == -1 ? 0 : a % b : floor_mod(a, b);
-	else if (!strcmp(op, "Min")) *y = a < b ? a : b;
-	else if (!strcmp(op, "Max")) *y = a > b ? a : b;
-	else if (!strcmp(op, "Equal")) *y = a == b;
-	else if (!strcmp(op, "Less")) *y = a < b;
-	else if (!strcmp(op, "Greater")) *y = a > b;
-	else if (!strcmp(op, "LessOrEqual")) *y = a <= b;
-	else if (!strcmp(op, "GreaterOrEqual")) *y = a >= b;
-	else if (!strcmp(op, "And")) *y = a && b;
-	else if (!strcmp(op, "Or")) *y = a || b;
-	else if (!strcmp(op, "Xor")) *y = !a != !b;
-	else return false;
+	if (!strcmp(op, "Add"))
+		*y = (int64_t)(x + z);
+	else if (!strcmp(op, "Sub"))
+		*y = (int64_t)(x - z);
+	else if (!strcmp(op, "Mul"))
+		*y = (int64_t)(x * z);
+	else if (!strcmp(op, "Div") && b)
+		*y = b == -1 ? (int64_t)(0 - x) : a / b;
+	else if (!strcmp(op, "Mod") && b)
+		*y = fmod ? b == -1 ? 0 : a % b : floor_mod(a, b);
+	else if (!strcmp(op, "Min"))
+		*y = a < b ? a : b;
+	else if (!strcmp(op, "Max"))
+		*y = a > b ? a : b;
+	else if (!strcmp(op, "Equal"))
+		*y = a == b;
+	else if (!strcmp(op, "Less"))
+		*y = a < b;
+	else if (!strcmp(op, "Greater"))
+		*y = a > b;
+	else if (!strcmp(op, "LessOrEqual"))
+		*y = a <= b;
+	else if (!strcmp(op, "GreaterOrEqual"))
+		*y = a >= b;
+	else if (!strcmp(op, "And"))
+		*y = a && b;
+	else if (!strcmp(op, "Or"))
+		*y = a || b;
+	else if (!strcmp(op, "Xor"))
+		*y = !a != !b;
+	else
+		return false;
 	return true;
 }
 
 static bool float_op(const char *op, double a, double b, double *y)
 {
-	if (!strcmp(op, "Add")) *y = a + b;
-	else if (!strcmp(op, "Sub")) *y = a - b;
-	else if (!strcmp(op, "Mul")) *y = a * b;
-	else if (!strcmp(op, "Div")) *y = a / b;
-	else if (!strcmp(op, "Equal")) *y = a == b;
-	else if (!strcmp(op, "Less")) *y = a < b;
-	else if (!strcmp(op, "Greater")) *y = a > b;
-	else if (!strcmp(op, "LessOrEqual")) *y = a <= b;
-	else if (!strcmp(op, "GreaterOrEqual")) *y = a >= b;
-	else if (!strcmp(op, "Min") && !isnan(a) && !isnan(b)) *y = a < b ? a : b;
-	else if (!strcmp(op, "Max") && !isnan(a) && !isnan(b)) *y = a > b ? a : b;
-	else return false;
+	if (!strcmp(op, "Add"))
+		*y = a + b;
+	else if (!strcmp(op, "Sub"))
+		*y = a - b;
+	else if (!strcmp(op, "Mul"))
+		*y = a * b;
+	else if (!strcmp(op, "Div"))
+		*y = a / b;
+	else if (!strcmp(op, "Equal"))
+		*y = a == b;
+	else if (!strcmp(op, "Less"))
+		*y = a < b;
+	else if (!strcmp(op, "Greater"))
+		*y = a > b;
+	else if (!strcmp(op, "LessOrEqual"))
+		*y = a <= b;
+	else if (!strcmp(op, "GreaterOrEqual"))
+		*y = a >= b;
+	else if (!strcmp(op, "Min") && !isnan(a) && !isnan(b))
+		*y = a < b ? a : b;
+	else if (!strcmp(op, "Max") && !isnan(a) && !isnan(b))
+		*y = a > b ? a : b;
+	else
+		return false;
 	return true;
 }
 
-static bool compares(const char *op)
-{
-	return !strcmp(op, "Equal") || !strncmp(op, "Less", 4) || !strncmp(op, "Greater", 7);
-}
+static bool compares(const char *op) { return !strcmp(op, "Equal") || !strncmp(op, "Less", 4) || !strncmp(op, "Greater", 7); }
 
 static const ox_host *binary(ox_call *o, const ox_host *a, const ox_host *b)
 {
@@ -134,9 +164,12 @@ static const ox_host *binary(ox_call *o, const ox_host *a, const ox_host *b)
 		const int64_t i = place(a, y, k), j = place(b, y, k);
 		double f = 0;
 		if (a->f ? !float_op(op, a->f[i], b->f[j], &f) : !integer_op(op, fmod, a->i[i], b->i[j], &y->i[k])) return NULL;
-		if (!a->f) y->i[k] = wrapped(y->dtype, (uint64_t)y->i[k]);
-		else if (y->f) y->f[k] = rounded(y->dtype, f);
-		else y->i[k] = f != 0;
+		if (!a->f)
+			y->i[k] = wrapped(y->dtype, (uint64_t)y->i[k]);
+		else if (y->f)
+			y->f[k] = rounded(y->dtype, f);
+		else
+			y->i[k] = f != 0;
 	}
 	return y;
 }
@@ -157,8 +190,10 @@ static bool where(ox_call *o)
 	ox_host *y = fresh(o, in[1]->dtype, rank, dim);
 	for (int64_t k = 0; y && k < y->n; k++) {
 		const ox_host *from = in[0]->i[place(in[0], y, k)] ? in[1] : in[2];
-		if (y->f) y->f[k] = from->f[place(from, y, k)];
-		else y->i[k] = from->i[place(from, y, k)];
+		if (y->f)
+			y->f[k] = from->f[place(from, y, k)];
+		else
+			y->i[k] = from->i[place(from, y, k)];
 	}
 	return give(o, 0, y);
 }
@@ -168,8 +203,10 @@ static bool negative(ox_call *o)
 	const ox_host *x = ox_in(o, 0)->h;
 	ox_host *y = fresh(o, x->dtype, x->rank, x->dim);
 	for (int64_t k = 0; y && k < y->n; k++) {
-		if (x->f) y->f[k] = -x->f[k];
-		else y->i[k] = wrapped(y->dtype, 0 - (uint64_t)x->i[k]);
+		if (x->f)
+			y->f[k] = -x->f[k];
+		else
+			y->i[k] = wrapped(y->dtype, 0 - (uint64_t)x->i[k]);
 	}
 	return give(o, 0, y);
 }
@@ -179,11 +216,16 @@ static const ox_host *cast_to(ox_call *o, const ox_host *x, tj_dtype to)
 {
 	ox_host *y = fresh(o, to, x->rank, x->dim);
 	for (int64_t k = 0; y && k < y->n; k++) {
-		if (y->f) y->f[k] = rounded(to, x->f ? x->f[k] : (double)x->i[k]);
-		else if (x->i) y->i[k] = wrapped(to, (uint64_t)x->i[k]);
-		else if (to == TJ_BOOL) y->i[k] = x->f[k] != 0;
-		else if (!(fabs(x->f[k]) < 0x1p31)) return NULL; /* saturates: the op does it */
-		else if ((y->i[k] = (int64_t)x->f[k]) != wrapped(to, (uint64_t)(int64_t)x->f[k])) return NULL;
+		if (y->f)
+			y->f[k] = rounded(to, x->f ? x->f[k] : (double)x->i[k]);
+		else if (x->i)
+			y->i[k] = wrapped(to, (uint64_t)x->i[k]);
+		else if (to == TJ_BOOL)
+			y->i[k] = x->f[k] != 0;
+		else if (!(fabs(x->f[k]) < 0x1p31))
+			return NULL; /* saturates: the op does it */
+		else if ((y->i[k] = (int64_t)x->f[k]) != wrapped(to, (uint64_t)(int64_t)x->f[k]))
+			return NULL;
 	}
 	return y;
 }
@@ -259,9 +301,12 @@ static bool reshape(ox_call *o)
 		dim[i] = s->i[i];
 		if (!dim[i] && i >= x->rank) return false;
 		if (!dim[i]) dim[i] = x->dim[i];
-		if (dim[i] == -1) open = i;
-		else if (dim[i] < 0 || dim[i] > OX_HOST_MOST || known > OX_HOST_MOST) return false;
-		else known *= dim[i];
+		if (dim[i] == -1)
+			open = i;
+		else if (dim[i] < 0 || dim[i] > OX_HOST_MOST || known > OX_HOST_MOST)
+			return false;
+		else
+			known *= dim[i];
 	}
 	if (open >= 0 && !known) return false;
 	if (open >= 0) dim[open] = x->n / known;
@@ -330,7 +375,8 @@ static bool concat(ox_call *o)
 	for (int k = 0; y && k < o->n->nin; k++) {
 		const ox_host *x = ox_in(o, k)->h;
 		around(x, axis, &outer, &inner);
-		for (int64_t a = 0; a < outer; a++) copy(x, a * x->dim[axis] * inner, y, (a * dim[axis] + at) * inner, x->dim[axis] * inner);
+		for (int64_t a = 0; a < outer; a++)
+			copy(x, a * x->dim[axis] * inner, y, (a * dim[axis] + at) * inner, x->dim[axis] * inner);
 		at += x->dim[axis];
 	}
 	return give(o, 0, y);
@@ -347,8 +393,10 @@ static bool slice(ox_call *o)
 		const int64_t *s = ox_ints(o, "starts", &n), *e = ox_ints(o, "ends", &n);
 		if (!s || !e || n != 1) return false;
 		start = *s, stop = *e;
-	} else if (h[1] && h[2] && h[1]->i && h[2]->i && h[1]->n == 1 && h[2]->n == 1) start = h[1]->i[0], stop = h[2]->i[0];
-	else return false;
+	} else if (h[1] && h[2] && h[1]->i && h[2]->i && h[1]->n == 1 && h[2]->n == 1)
+		start = h[1]->i[0], stop = h[2]->i[0];
+	else
+		return false;
 	if (h[4] && h[4]->i && h[4]->n == 1) step = h[4]->i[0];
 	const int64_t most = x->dim[0], low = step < 0 ? -1 : 0, high = step < 0 ? most - 1 : most;
 	if (!step || step == INT64_MIN) return false;
@@ -366,9 +414,11 @@ static bool slice(ox_call *o)
 static bool range(ox_call *o)
 {
 	const ox_host *a = ox_in(o, 0)->h, *b = ox_in(o, 1)->h, *d = ox_in(o, 2)->h;
-	if (!a->i || a->n != 1 || b->n != 1 || d->n != 1 || !d->i[0] || llabs(a->i[0]) > 1 << 30 || llabs(b->i[0]) > 1 << 30 || llabs(d->i[0]) > 1 << 30)
+	if (!a->i || a->n != 1 || b->n != 1 || d->n != 1 || !d->i[0] || llabs(a->i[0]) > 1 << 30 || llabs(b->i[0]) > 1 << 30 ||
+	    llabs(d->i[0]) > 1 << 30)
 		return false;
-	const int64_t span = b->i[0] - a->i[0], step = d->i[0], n = span / step + (span % step != 0), count = (span < 0) == (step < 0) && span ? n : 0;
+	const int64_t span = b->i[0] - a->i[0], step = d->i[0], n = span / step + (span % step != 0),
+		      count = (span < 0) == (step < 0) && span ? n : 0;
 	ox_host *y = fresh(o, a->dtype, 1, &count);
 	for (int64_t k = 0; y && k < count; k++) y->i[k] = a->i[0] + k * step;
 	return give(o, 0, y);
@@ -411,14 +461,18 @@ static bool reduce(ox_call *o)
 	int64_t one = 1, y = x->i[0];
 	for (int64_t k = 1; k < x->n; k++) {
 		const uint64_t a = (uint64_t)y, b = (uint64_t)x->i[k];
-		y = !strcmp(op, "Sum") ? (int64_t)(a + b) : !strcmp(op, "Prod") ? (int64_t)(a * b) : !strcmp(op, "Max") ? (y > x->i[k] ? y : x->i[k]) : y < x->i[k] ? y : x->i[k];
+		y = !strcmp(op, "Sum")    ? (int64_t)(a + b)
+		    : !strcmp(op, "Prod") ? (int64_t)(a * b)
+		    : !strcmp(op, "Max")  ? (y > x->i[k] ? y : x->i[k])
+		    : y < x->i[k]         ? y
+		                          : x->i[k];
 	}
 	ox_host *h = fresh(o, x->dtype, x->rank && ox_int(o, "keepdims", 1) ? 1 : 0, &one);
 	if (h) h->i[0] = wrapped(x->dtype, (uint64_t)y);
 	return give(o, 0, h);
 }
 
-static bool not(ox_call *o)
+static bool not(ox_call * o)
 {
 	const ox_host *x = ox_in(o, 0)->h;
 	ox_host *y = x->i ? fresh(o, TJ_BOOL, x->rank, x->dim) : NULL;
@@ -430,7 +484,8 @@ static bool round_down_or_up(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h;
 	ox_host *y = x->f ? fresh(o, x->dtype, x->rank, x->dim) : NULL;
-	for (int64_t k = 0; y && k < y->n; k++) y->f[k] = !strcmp(o->n->op, "Floor") ? floor(x->f[k]) : !strcmp(o->n->op, "Ceil") ? ceil(x->f[k]) : sqrt(x->f[k]);
+	for (int64_t k = 0; y && k < y->n; k++)
+		y->f[k] = !strcmp(o->n->op, "Floor") ? floor(x->f[k]) : !strcmp(o->n->op, "Ceil") ? ceil(x->f[k]) : sqrt(x->f[k]);
 	for (int64_t k = 0; y && k < y->n; k++) y->f[k] = rounded(y->dtype, y->f[k]);
 	return give(o, 0, y);
 }
@@ -456,14 +511,49 @@ static bool split(ox_call *o)
 
 bool ox_fold(ox_call *o)
 {
-	static const struct { const char *op; bool (*fold)(ox_call *); } table[] = {
-		{ "Add", many }, { "Sub", many }, { "Mul", many }, { "Div", many }, { "Mod", many }, { "Min", many }, { "Max", many },
-		{ "Equal", many }, { "Less", many }, { "Greater", many }, { "LessOrEqual", many }, { "GreaterOrEqual", many }, { "And", many },
-		{ "Or", many }, { "Xor", many }, { "Not", not }, { "Neg", negative }, { "Where", where }, { "Cast", cast }, { "CastLike", cast_like },
-		{ "Unsqueeze", unsqueeze }, { "Squeeze", squeeze }, { "Reshape", reshape }, { "Identity", identity }, { "Size", size },
-		{ "Gather", gather }, { "Concat", concat }, { "Slice", slice }, { "Range", range }, { "ConstantOfShape", constant_of_shape },
-		{ "Expand", expand }, { "ReduceSum", reduce }, { "ReduceProd", reduce }, { "ReduceMax", reduce }, { "ReduceMin", reduce },
-		{ "Floor", round_down_or_up }, { "Ceil", round_down_or_up }, { "Sqrt", round_down_or_up }, { "Split", split },
+	static const struct {
+		const char *op;
+		bool (*fold)(ox_call *);
+	} table[] = {
+		{ "Add", many },
+		{ "Sub", many },
+		{ "Mul", many },
+		{ "Div", many },
+		{ "Mod", many },
+		{ "Min", many },
+		{ "Max", many },
+		{ "Equal", many },
+		{ "Less", many },
+		{ "Greater", many },
+		{ "LessOrEqual", many },
+		{ "GreaterOrEqual", many },
+		{ "And", many },
+		{ "Or", many },
+		{ "Xor", many },
+		{ "Not", not },
+		{ "Neg", negative },
+		{ "Where", where },
+		{ "Cast", cast },
+		{ "CastLike", cast_like },
+		{ "Unsqueeze", unsqueeze },
+		{ "Squeeze", squeeze },
+		{ "Reshape", reshape },
+		{ "Identity", identity },
+		{ "Size", size },
+		{ "Gather", gather },
+		{ "Concat", concat },
+		{ "Slice", slice },
+		{ "Range", range },
+		{ "ConstantOfShape", constant_of_shape },
+		{ "Expand", expand },
+		{ "ReduceSum", reduce },
+		{ "ReduceProd", reduce },
+		{ "ReduceMax", reduce },
+		{ "ReduceMin", reduce },
+		{ "Floor", round_down_or_up },
+		{ "Ceil", round_down_or_up },
+		{ "Sqrt", round_down_or_up },
+		{ "Split", split },
 	};
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		if (!strcmp(table[i].op, o->n->op)) return table[i].fold(o);

@@ -9,7 +9,8 @@
 static bool shape_of(ox_call *o, int k, int64_t dim[TJ_MAX_RANK + 1])
 {
 	const ox_host *s = ox_h(o, k);
-	if (!s || !s->i || s->n > TJ_MAX_RANK) return ox_fail(o, TJ_ERR_SHAPE, NULL, "its shape is no list of up to %d integers", TJ_MAX_RANK), false;
+	if (!s || !s->i || s->n > TJ_MAX_RANK)
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "its shape is no list of up to %d integers", TJ_MAX_RANK), false;
 	memcpy(dim, s->i, (size_t)s->n * sizeof *dim);
 	dim[s->n] = TJ_END_DIM;
 	return true;
@@ -22,18 +23,20 @@ tj_tensor *ox_constant_of_shape(ox_call *o, const char *site)
 	tj_dtype dtype = TJ_F32;
 	if (!shape_of(o, 0, dim)) return NULL;
 	if (!a) return tj_full(dtype, dim, tj_f(0));
-	if (!a->t || !ox_dtype(a->t->type, &dtype) || a->t->bytes != tj_dtype_size(dtype)) return ox_fail(o, TJ_ERR_ARG, NULL, "its value is not one element");
-	const ox_host *h = ox_host_of_bytes(&o->r->arena, dtype, 0, NULL, a->t->data);
-	if (!h) return ox_room(o, SIZE_MAX);
-	return tj_full(dtype, dim, h->f ? tj_f(h->f[0]) : tj_i(h->i[0]));
+	if (!a->t || !ox_dtype(a->t->type, &dtype) || a->t->bytes != tj_dtype_size(dtype))
+		return ox_fail(o, TJ_ERR_ARG, NULL, "its value is not one element");
+	const unsigned char truth = *a->t->data != 0;
+	return tj_expand(tj_constant(o->r->c, dtype, TJ_0D, dtype == TJ_BOOL ? &truth : a->t->data), dim); /* folded, and never filled */
 }
 
 /* start, start + delta, ... before limit: the host needs all three, since they say how many. */
 tj_tensor *ox_range(ox_call *o, const char *site)
 {
 	const ox_host *a = ox_h(o, 0), *b = ox_h(o, 1), *d = ox_h(o, 2);
-	if (!a || !b || !d || a->n != 1 || b->n != 1 || d->n != 1) return ox_fail(o, TJ_ERR_ARG, NULL, "start, limit and delta are numbers");
-	const double delta = d->f ? d->f[0] : (double)d->i[0], count = a->f ? ceil((b->f[0] - a->f[0]) / delta) : ceil(((double)b->i[0] - (double)a->i[0]) / delta);
+	if (!a || !b || !d || a->n != 1 || b->n != 1 || d->n != 1)
+		return ox_fail(o, TJ_ERR_ARG, NULL, "start, limit and delta are numbers");
+	const double delta = d->f ? d->f[0] : (double)d->i[0],
+		     count = a->f ? ceil((b->f[0] - a->f[0]) / delta) : ceil(((double)b->i[0] - (double)a->i[0]) / delta);
 	if (!(delta != 0) || !(count < 0x1p40)) return ox_fail(o, TJ_ERR_ARG, NULL, "delta %g does not lead to the limit", delta);
 	const int64_t n = count > 0 ? (int64_t)count : 0;
 	if (a->i) return tj_cast(tj_add(tj_mul(tj_arange(TJ_I64, 0, n, 1), tj_i(d->i[0])), tj_i(a->i[0])), a->dtype);
@@ -52,7 +55,8 @@ tj_tensor *ox_eye_like(ox_call *o, const char *site)
 	tj_tensor *x = X;
 	const int64_t rows = tj_dim(x, 0), columns = tj_dim(x, 1), k = ox_int(o, "k", 0);
 	if (tj_rank(x) != 2) return ox_fail(o, TJ_ERR_SHAPE, NULL, "x has %d axes, and no 2", tj_rank(x));
-	tj_tensor *hit = tj_eq(tj_sub(tj_unsqueeze(tj_arange(TJ_I64, 0, columns, 1), 0), tj_unsqueeze(tj_arange(TJ_I64, 0, rows, 1), 1)), tj_i(k));
+	tj_tensor *hit =
+		tj_eq(tj_sub(tj_unsqueeze(tj_arange(TJ_I64, 0, columns, 1), 0), tj_unsqueeze(tj_arange(TJ_I64, 0, rows, 1), 1)), tj_i(k));
 	return tj_cast(hit, dtype_of(o, "dtype", tj_dtype_of(x)));
 }
 

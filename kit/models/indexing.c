@@ -9,7 +9,8 @@
 static int axis_of(ox_call *o, const char *name, int64_t preset, int rank)
 {
 	const int axis = ox_axis(ox_int(o, name, preset), rank);
-	if (axis < 0) ox_fail(o, TJ_ERR_ARG, NULL, "axis %lld is not there: the tensor has %d axes", (long long)ox_int(o, name, preset), rank);
+	if (axis < 0)
+		ox_fail(o, TJ_ERR_ARG, NULL, "axis %lld is not there: the tensor has %d axes", (long long)ox_int(o, name, preset), rank);
 	return axis;
 }
 
@@ -191,8 +192,10 @@ tj_tensor *ox_compress(ox_call *o, const char *site)
 {
 	tj_tensor *x = X, *condition = ox_t(o, 1);
 	int axis = 0;
-	if (ox_attribute(o, "axis")) axis = axis_of(o, "axis", 0, tj_rank(x));
-	else x = tj_reshape(x, TJ_SHAPE(-1));
+	if (ox_attribute(o, "axis"))
+		axis = axis_of(o, "axis", 0, tj_rank(x));
+	else
+		x = tj_reshape(x, TJ_SHAPE(-1));
 	if (axis < 0) return NULL;
 	return tj_index_select(x, axis, tj_reshape(tj_nonzero(condition), TJ_SHAPE(-1)));
 }
@@ -233,7 +236,11 @@ tj_tensor *ox_unique(ox_call *o, const char *site)
 }
 
 /* ---- boxes that overlap: the host reads boxes and scores ---- */
-typedef struct boxes { const float *v; bool center; double limit; } boxes;
+typedef struct boxes {
+	const float *v;
+	bool center;
+	double limit;
+} boxes;
 
 static void corners(const boxes *b, int64_t i, double c[4])
 {
@@ -293,7 +300,8 @@ tj_tensor *ox_non_max_suppression(ox_call *o, const char *site)
 	float *v = ox_room(o, bytes), *s = ox_room(o, score_bytes);
 	bool *gone = ox_room(o, (size_t)n);
 	int64_t *taken = ox_room(o, (size_t)n * 8), *out = ox_room(o, (size_t)(batches * classes * each) * 24), count = 0;
-	if (o->r->failed || !out || tj_read(box, v, bytes) != TJ_OK || tj_read(score, s, score_bytes) != TJ_OK) return o->r->failed = true, NULL;
+	if (o->r->failed || !out || tj_read(box, v, bytes) != TJ_OK || tj_read(score, s, score_bytes) != TJ_OK)
+		return o->r->failed = true, NULL;
 	for (int64_t b = 0; b < batches; b++)
 		for (int64_t c = 0; c < classes; c++) {
 			const boxes of = { v + b * n * 4, ox_int(o, "center_point_box", 0), number(o, 3, 0) };

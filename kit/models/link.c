@@ -8,7 +8,11 @@
 enum { OPSET_LEAST = 7, OPSET_MOST = 28 };
 
 /* ---- names in scope ---- */
-typedef struct name { const char *s; int value; uint32_t before; } name; /* before: the entry of that bucket before it, plus 1 */
+typedef struct name {
+	const char *s;
+	int value;
+	uint32_t before;
+} name; /* before: the entry of that bucket before it, plus 1 */
 typedef struct scope {
 	name *v;
 	uint32_t n, room, *bucket, buckets;
@@ -18,8 +22,8 @@ typedef struct linker {
 	ox_refusals *r;
 	kit_why *why;
 	scope s;
-	const ox_graph *fn;           /* whose nodes are linked; NULL: the model's */
-	int room;                     /* of literal and maker */
+	const ox_graph *fn; /* whose nodes are linked; NULL: the model's */
+	int room;           /* of literal and maker */
 } linker;
 
 static uint32_t hash(const char *s)
@@ -114,9 +118,14 @@ void ox_refuse(tj_model *m, ox_refusals *r, const ox_node *n, const char *fmt, .
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof why, fmt, ap);
 	va_end(ap);
-	if (!n) snprintf(line, sizeof line, "%s", why);
-	else if (*n->name) snprintf(line, sizeof line, "node %.120s (%s%s%.60s, opset %d): %s", n->name, n->domain, *n->domain ? "." : "", n->op, n->opset, why);
-	else snprintf(line, sizeof line, "node %s%s%.60s, opset %d, which makes %.100s: %s", n->domain, *n->domain ? "." : "", n->op, n->opset, n->nout ? n->out_name[0] : "nothing", why);
+	if (!n)
+		snprintf(line, sizeof line, "%s", why);
+	else if (*n->name)
+		snprintf(line, sizeof line, "node %.120s (%s%s%.60s, opset %d): %s", n->name, n->domain, *n->domain ? "." : "", n->op,
+		         n->opset, why);
+	else
+		snprintf(line, sizeof line, "node %s%s%.60s, opset %d, which makes %.100s: %s", n->domain, *n->domain ? "." : "", n->op,
+		         n->opset, n->nout ? n->out_name[0] : "nothing", why);
 	(void)m;
 	tell(r, line);
 }
@@ -124,7 +133,9 @@ void ox_refuse(tj_model *m, ox_refusals *r, const ox_node *n, const char *fmt, .
 /* What can be used instead of an op that is not there. */
 static const char *instead(const ox_node *n)
 {
-	static const struct { const char *begin, *text; } hints[] = {
+	static const struct {
+		const char *begin, *text;
+	} hints[] = {
 		{ "String", "strings are prepared before: <tjdata.h>" },
 		{ "RegexFullMatch", "strings are prepared before: <tjdata.h>" },
 		{ "TfIdf", "text is prepared before: <tjdata.h>" },
@@ -142,7 +153,7 @@ static const char *instead(const ox_node *n)
 static char letter_in(const char *attrs, const char *attr)
 {
 	const size_t n = strlen(attr);
-	for (const char *s = attrs; (s = strstr(s, attr)); s += n)
+	for (const char *s = attrs; n && (s = strstr(s, attr)); s += n)
 		if ((s == attrs || s[-1] == ' ') && s[n] == ':') return s[n + 1];
 	return 0;
 }
@@ -159,12 +170,17 @@ static void check_attributes(linker *l, const ox_node *n)
 		const ox_attr *a = &n->attr[i];
 		const char want = letter_in(n->row->attrs, a->name);
 		tj_dtype dtype;
-		if (!want) ox_refuse(l->m, l->r, n, "attribute %.60s is not supported", a->name);
-		else if (!a->ref && ox_attr_letter(a->type) != want) ox_refuse(l->m, l->r, n, "attribute %.60s has a wrong type", a->name);
+		if (!want)
+			ox_refuse(l->m, l->r, n, "attribute %.60s is not supported", a->name);
+		else if (!a->ref && ox_attr_letter(a->type) != want)
+			ox_refuse(l->m, l->r, n, "attribute %.60s has a wrong type", a->name);
+		else if (!a->ref && ((a->type == OX_A_TENSOR && !a->t) || (a->type == OX_A_GRAPH && !a->g)))
+			ox_refuse(l->m, l->r, n, "attribute %.60s has no value", a->name);
 		else if (a->t && !ox_dtype(a->t->type, &dtype))
 			ox_refuse(l->m, l->r, n, "attribute %.60s is %s, which is no dtype of tjit", a->name, ox_type_name(a->t->type));
 		else if (!strcmp(a->name, "to") || !strcmp(a->name, "dtype") || !strcmp(a->name, "output_dtype")) {
-			if (!a->ref && a->i && !ox_dtype(a->i, &dtype)) ox_refuse(l->m, l->r, n, "%s is no dtype of tjit", ox_type_name(a->i));
+			if (!a->ref && a->i && !ox_dtype(a->i, &dtype))
+				ox_refuse(l->m, l->r, n, "%s is no dtype of tjit", ox_type_name(a->i));
 		}
 	}
 }
@@ -172,10 +188,9 @@ static void check_attributes(linker *l, const ox_node *n)
 static void check_row(linker *l, const ox_node *n)
 {
 	const ox_row *row = n->row;
-	if (n->nin < row->in_least || (row->in_most >= 0 && n->nin > row->in_most))
-		ox_refuse(l->m, l->r, n, "it has %d inputs", n->nin);
+	if (n->nin < row->in_least || (row->in_most >= 0 && n->nin > row->in_most)) ox_refuse(l->m, l->r, n, "it has %d inputs", n->nin);
 	if (row->out_most >= 0 && n->nout > row->out_most) ox_refuse(l->m, l->r, n, "it has %d outputs", n->nout);
-	for (int k = 0; k < row->in_least && k < n->nin; k++)
+	for (int k = 0; k < (row->in_most < 0 ? n->nin : row->in_least) && k < n->nin && !(row->reads >> 31); k++)
 		if (n->in[k] < 0) ox_refuse(l->m, l->r, n, "input %d is left out", k);
 	check_attributes(l, n);
 }
@@ -202,9 +217,11 @@ static bool link_function(linker *l, ox_graph *g);
 static bool site_of(linker *l, ox_node *n)
 {
 	char text[300];
-	if (*n->name) snprintf(text, sizeof text, "%.80s:%.120s (%.60s)", l->m->base, n->name, n->op);
-	else snprintf(text, sizeof text, "%.80s:%.120s (%.60s)", l->m->base, n->nout ? n->out_name[0] : "", n->op);
-	char *s = ox_take(&l->m->arena, strlen(text) + 1);
+	if (*n->name)
+		snprintf(text, sizeof text, "%.80s:%.120s (%.60s)", l->m->base, n->name, n->op);
+	else
+		snprintf(text, sizeof text, "%.80s:%.120s (%.60s)", l->m->base, n->nout ? n->out_name[0] : "", n->op);
+	char *s = ox_take(l->m->lines, strlen(text) + 1);
 	if (!s) return kit_no_memory(l->why);
 	n->site = strcpy(s, text);
 	return true;
@@ -214,7 +231,8 @@ static bool site_of(linker *l, ox_node *n)
 static ox_tensor *constant(linker *l, const ox_node *n)
 {
 	const ox_attr *a = n->nattr == 1 ? &n->attr[0] : NULL;
-	if (!a || a->ref || (a->type != OX_A_TENSOR && a->type != OX_A_FLOAT && a->type != OX_A_INT && a->type != OX_A_FLOATS && a->type != OX_A_INTS))
+	if (!a || a->ref ||
+	    (a->type != OX_A_TENSOR && a->type != OX_A_FLOAT && a->type != OX_A_INT && a->type != OX_A_FLOATS && a->type != OX_A_INTS))
 		return NULL;
 	if (a->type == OX_A_TENSOR) return a->t;
 	ox_tensor *t = ox_take(&l->m->arena, sizeof *t);
@@ -235,8 +253,8 @@ static bool link_inputs(linker *l, ox_node *n)
 		if (!*n->in_name[k]) continue;
 		n->in[k] = find(&l->s, n->in_name[k]);
 		if (n->in[k] < 0)
-			return kit_no(l->why, TJ_ERR_PARSE, "node %.100s (%.60s) takes %.100s, which nothing before it makes", n->name, n->op,
-			              n->in_name[k]);
+			return kit_no(l->why, TJ_ERR_PARSE, "node %.100s (%.60s) takes %.100s, which nothing before it makes", n->name,
+			              n->op, n->in_name[k]);
 	}
 	return true;
 }
@@ -247,14 +265,18 @@ static bool link_row(linker *l, ox_node *n)
 	n->fn = function_of(l->m, n);
 	n->row = n->fn ? NULL : ox_find_row(n->domain, n->op);
 	if (n->fn) return link_function(l, n->fn);
-	if (n->row) check_row(l, n);
-	else ox_refuse(l->m, l->r, n, "the op is not supported; instead: %s", instead(n));
+	if (n->row)
+		check_row(l, n);
+	else
+		ox_refuse(l->m, l->r, n, "the op is not supported; instead: %s", instead(n));
 	return true;
 }
 
 static bool link_node(linker *l, ox_graph *g, ox_node *n)
 {
 	if (!site_of(l, n) || !link_inputs(l, n) || !link_row(l, n)) return false;
+	for (int i = 0; i < n->nattr; i++)
+		if (n->attr[i].t && !ox_literal(l->m, n->attr[i].t, l->why)) return false;
 	for (int i = 0; i < n->nattr; i++) {
 		if (!n->attr[i].g) continue;
 		n->attr[i].g->parent = g;
@@ -268,7 +290,7 @@ static bool link_node(linker *l, ox_graph *g, ox_node *n)
 	}
 	if (strcmp(n->op, "Constant") || *n->domain || !n->nout || n->out[0] < 0) return true;
 	ox_tensor *t = constant(l, n);
-	if (t && !ox_literal(l->m, t, l->why)) return false;
+	if (t && t != n->attr[0].t && !ox_literal(l->m, t, l->why)) return false;
 	l->m->literal[n->out[0]] = t;
 	return l->why->code == TJ_OK;
 }
@@ -284,8 +306,10 @@ static bool link_values(linker *l, ox_graph *g)
 		if ((g->init_value[i] = defined(l, t->name)) < 0) return false; /* an input of this name is found no more */
 		if (!ox_dtype(t->type, &dtype))
 			ox_refuse(l->m, l->r, NULL, "initializer %.100s is %s, which is no dtype of tjit", t->name, ox_type_name(t->type));
-		else if (!ox_literal(l->m, t, l->why)) return false;
-		else l->m->literal[g->init_value[i]] = t;
+		else if (!ox_literal(l->m, t, l->why))
+			return false;
+		else
+			l->m->literal[g->init_value[i]] = t;
 	}
 	return true;
 }
@@ -313,7 +337,9 @@ static bool link_function(linker *l, ox_graph *g)
 	l->s = (scope){ 0 };
 	l->fn = g;
 	g->state = 1;
-	const bool ok = link_graph(l, g);
+	bool ok = true;
+	for (int i = 0; ok && i < g->npreset; i++) ok = !g->preset[i].t || ox_literal(l->m, g->preset[i].t, l->why);
+	ok = ok && link_graph(l, g);
 	g->state = 2;
 	free(l->s.v);
 	free(l->s.bucket);
@@ -326,7 +352,8 @@ static void check_ends(linker *l, const ox_info *v, int n, const char *what)
 {
 	tj_dtype dtype;
 	for (int i = 0; i < n; i++) {
-		if (strcmp(v[i].kind, "tensor") && *v[i].kind) ox_refuse(l->m, l->r, NULL, "%s %.100s is of kind %s, no tensor", what, v[i].name, v[i].kind);
+		if (strcmp(v[i].kind, "tensor") && *v[i].kind)
+			ox_refuse(l->m, l->r, NULL, "%s %.100s is of kind %s, no tensor", what, v[i].name, v[i].kind);
 		else if (v[i].type && !ox_dtype(v[i].type, &dtype))
 			ox_refuse(l->m, l->r, NULL, "%s %.100s is %s, which is no dtype of tjit", what, v[i].name, ox_type_name(v[i].type));
 	}
@@ -337,7 +364,8 @@ bool ox_link(tj_model *m, ox_refusals *r, kit_why *why)
 	linker l = { .m = m, .r = r, .why = why };
 	const int opset = opset_of(&l, "");
 	if (opset < OPSET_LEAST || opset > OPSET_MOST)
-		ox_refuse(m, r, NULL, "opset %d: %d to %d are supported; onnx.version_converter makes another one", opset, OPSET_LEAST, OPSET_MOST);
+		ox_refuse(m, r, NULL, "opset %d: %d to %d are supported; onnx.version_converter makes another one", opset, OPSET_LEAST,
+		          OPSET_MOST);
 	check_ends(&l, m->graph->in, m->graph->nin, "input");
 	check_ends(&l, m->graph->out, m->graph->nout, "output");
 	const bool ok = link_graph(&l, m->graph);

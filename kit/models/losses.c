@@ -17,13 +17,16 @@ static tj_tensor *likelihood(ox_call *o, const char *site, tj_tensor *logs)
 		at = tj_where(counts, at, tj_i(0));
 	}
 	tj_tensor *loss = tj_neg(tj_squeeze(tj_gather(logs, 1, tj_unsqueeze(at, 1)), TJ_AXES(1)));
-	if (weight) w = tj_index(weight, TJ_AXES(0), TJ_LIST(at));
-	else w = tj_full(tj_dtype_of(loss), TJ_0D, tj_f(1));
+	if (weight)
+		w = tj_index(weight, TJ_AXES(0), TJ_LIST(at));
+	else
+		w = tj_full(tj_dtype_of(loss), TJ_0D, tj_f(1));
 	if (counts) w = tj_where(counts, w, ox_scalar(site, tj_dtype_of(loss), 0));
 	loss = tj_mul(loss, w);
 	if (counts) loss = tj_where(counts, loss, ox_scalar(site, tj_dtype_of(loss), 0));
 	if (!strcmp(how, "none")) return loss;
-	if (!strcmp(how, "sum") || (!weight && !counts)) return !strcmp(how, "sum") ? tj_sum(loss, TJ_ALL, false) : tj_mean(loss, TJ_ALL, false);
+	if (!strcmp(how, "sum") || (!weight && !counts))
+		return !strcmp(how, "sum") ? tj_sum(loss, TJ_ALL, false) : tj_mean(loss, TJ_ALL, false);
 	return tj_div(tj_sum(loss, TJ_ALL, false), tj_sum(tj_expand_as(w, loss), TJ_ALL, false));
 }
 

@@ -37,7 +37,7 @@ static bool make_weights(const char *site, tj_model *m)
 	for (int i = 0; i < m->nvalue; i++) {
 		ox_tensor *t = m->literal[i];
 		tj_dtype dtype;
-		if (!t || !ox_dtype(t->type, &dtype)) continue;
+		if (!t || !ox_dtype(t->type, &dtype) || (t->host && t->host->i)) continue; /* shapes and axes: a constant, if need be */
 		tj_scope *s = tj_push(m->c);
 		tj_tensor *w = t->t ? t->t : weight(site, m, t, dtype);
 		t->t = tj_is_poison(w) ? NULL : tj_retain(w);
@@ -82,10 +82,7 @@ static bool list_ends(tj_model *m)
 	return true;
 }
 
-static int by_op(const void *a, const void *b)
-{
-	return strcmp(((const tj_onnx_count *)a)->op, ((const tj_onnx_count *)b)->op);
-}
+static int by_op(const void *a, const void *b) { return strcmp(((const tj_onnx_count *)a)->op, ((const tj_onnx_count *)b)->op); }
 
 static int nodes_of(const ox_graph *g, tj_onnx_count *to, int n)
 {
@@ -106,8 +103,10 @@ static bool count_ops(tj_model *m)
 	nodes_of(m->graph, m->count, 0);
 	qsort(m->count, (size_t)n, sizeof *m->count, by_op);
 	for (int i = 0; i < n; i++) {
-		if (m->ncount && !strcmp(m->count[m->ncount - 1].op, m->count[i].op)) m->count[m->ncount - 1].nodes++;
-		else m->count[m->ncount++] = m->count[i];
+		if (m->ncount && !strcmp(m->count[m->ncount - 1].op, m->count[i].op))
+			m->count[m->ncount - 1].nodes++;
+		else
+			m->count[m->ncount++] = m->count[i];
 	}
 	return true;
 }
@@ -133,13 +132,18 @@ static char *shapes_of(const tj_model *m)
 	for (int i = 0; i < m->nin; i++) {
 		const tj_onnx_value *v = &m->in[i];
 		fputs(i ? ", " : "", f);
-		if (v->rank < 0) fputs("_", f);
-		else fprintf(f, "%s[", tj_dtype_name(v->dtype));
+		if (v->rank < 0)
+			fputs("_", f);
+		else
+			fprintf(f, "%s[", tj_dtype_name(v->dtype));
 		for (int k = 0; k < v->rank; k++) {
 			fputs(k ? "," : "", f);
-			if (v->dim[k] >= 0) fprintf(f, "%lld", (long long)v->dim[k]);
-			else if (v->symbol[k] && is_name(v->symbol[k])) fputs(v->symbol[k], f), any = true;
-			else fputs("_", f);
+			if (v->dim[k] >= 0)
+				fprintf(f, "%lld", (long long)v->dim[k]);
+			else if (v->symbol[k] && is_name(v->symbol[k]))
+				fputs(v->symbol[k], f), any = true;
+			else
+				fputs("_", f);
 		}
 		if (v->rank >= 0) fputs("]", f);
 	}
@@ -150,12 +154,49 @@ static char *shapes_of(const tj_model *m)
 
 static bool make_function(const char *site, tj_model *m, const tj_onnx_opts *o)
 {
-	m->shapes = o->fixed_shapes ? NULL : shapes_of(m);
-	const tj_compile_opts c = { .size = sizeof c, .name = o->name ? o->name : m->base, .nin = m->nin, .nout = m->nout, .mode = o->mode,
-		                    .numerics = o->numerics, .dynamic = o->dynamic, .shapes = m->shapes,
+	m->shapes = o->no_shapes ? NULL : shapes_of(m);
+	const tj_compile_opts c = { .size = sizeof c,
+		                    .name = o->name ? o->name : m->base,
+		                    .nin = m->nin,
+		                    .nout = m->nout,
+		                    .mode = o->mode,
+		                    .numerics = o->numerics,
+		                    .dynamic = o->dynamic,
+		                    .shapes = m->shapes,
 		                    .freeze = (tj_vars)m->freeze };
 	m->f = tj_compile_at(site, m->c, ox_body, m, &c);
 	return m->f != NULL;
+}
+
+/* ---- lines of errors: they stay until the last tj_close() ---- */
+static void free_lines(void *lines)
+{
+	ox_arena_free(lines);
+	free(lines);
+}
+
+static bool begin_lines(tj_model *m)
+{
+	const char *slash = strrchr(m->path, '/'), *base = slash ? slash + 1 : m->path;
+	m->lines = calloc(1, sizeof *m->lines);
+	char *s = m->lines ? ox_take(m->lines, strlen(base) + 1) : NULL;
+	if (s) m->base = strcpy(s, base);
+	return s != NULL;
+}
+
+/* A tensor that is never released holds them. */
+static void leave_lines(tj_model *m)
+{
+	static const unsigned char nothing[1];
+	if (!m->lines) return;
+	if (!m->f) { /* no op has seen them */
+		free_lines(m->lines);
+		return;
+	}
+	tj_scope *s = tj_push_at(op, m->c);
+	tj_tensor *t = tj_wrap_at(op, m->c, TJ_U8, (const int64_t[]){ 1, TJ_END_DIM }, NULL, nothing, free_lines, m->lines);
+	if (!tj_is_poison(t)) tj_retain_at(op, t); /* else they are lost: better than a line that is gone */
+	tj_pop_at(op, s);
 }
 
 /* ---- opening ---- */
@@ -169,8 +210,11 @@ static bool read_model(tj_model *m, ox_refusals *r, kit_why *w)
 
 static void refused(const char *site, const tj_model *m, const ox_refusals *r)
 {
-	if (r->n == 1) tj_fail_at(site, TJ_ERR_ARG, op, "tj show lists what a model needs", "%s: %s", m->path, r->first);
-	else tj_fail_at(site, TJ_ERR_ARG, op, "tj show lists all of them, .on_refused gets them", "%s: %s; and %d more", m->path, r->first, r->n - 1);
+	if (r->n == 1)
+		tj_fail_at(site, TJ_ERR_ARG, op, "tj show lists what a model needs", "%s: %s", m->path, r->first);
+	else
+		tj_fail_at(site, TJ_ERR_ARG, op, "tj show lists all of them, .on_refused gets them", "%s: %s; and %d more", m->path,
+		           r->first, r->n - 1);
 }
 
 tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const tj_onnx_opts *opts)
@@ -183,13 +227,13 @@ tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const t
 	if (ok && !path) ok = kit_no(&w, TJ_ERR_ARG, "the path is NULL");
 	if (ok && !(m->path = strdup(path))) ok = kit_no_memory(&w);
 	if (ok) {
-		const char *slash = strrchr(m->path, '/');
 		m->c = c;
-		m->base = slash ? slash + 1 : m->path;
-		ok = read_model(m, &r, &w) && ((list_ends(m) && count_ops(m)) || kit_no_memory(&w));
+		ok = (begin_lines(m) || kit_no_memory(&w)) && read_model(m, &r, &w) && ((list_ends(m) && count_ops(m)) || kit_no_memory(&w));
 	}
-	if (!ok) kit_report(site, op, path, &w);
-	else if (r.n) refused(site, m, &r), ok = false;
+	if (!ok)
+		kit_report(site, op, path, &w);
+	else if (r.n)
+		refused(site, m, &r), ok = false;
 	ok = ok && make_weights(site, m) && make_function(site, m, &o);
 	if (ok) return m;
 	tj_model_close(m);
@@ -199,6 +243,8 @@ tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const t
 static void drop_maps(const ox_graph *g)
 {
 	for (int i = 0; g && i < g->ninit; i++) kit_map_drop(g->init[i].map);
+	for (int i = 0; g && i < g->npreset; i++)
+		if (g->preset[i].t) kit_map_drop(g->preset[i].t->map);
 	for (int i = 0; g && i < g->nnode; i++)
 		for (int k = 0; k < g->node[i].nattr; k++) {
 			if (g->node[i].attr[k].t) kit_map_drop(g->node[i].attr[k].t->map);
@@ -210,6 +256,7 @@ void tj_model_close(tj_model *m)
 {
 	if (!m) return;
 	if (m->f) tj_fn_free_at(m->base, m->f);
+	leave_lines(m);
 	for (int i = 0; m->freeze && i < m->nvalue && m->freeze[i]; i++)
 		if (m->freeze[i] != (tj_tensor **)(uintptr_t)TJ_END_VAR) tj_release_at(m->base, *m->freeze[i]);
 	drop_maps(m->graph);
@@ -247,8 +294,14 @@ bool tj_model_metadata(const tj_model *m, int i, const char **key, const char **
 
 void tj_model_about(const tj_model *m, tj_onnx_about *out)
 {
-	tj_onnx_about a = { .size = out->size, .ir_version = m->ir_version, .version = m->version, .producer = m->producer,
-		            .producer_version = m->producer_version, .domain = m->domain, .graph = m->graph->name, .doc = m->doc };
+	tj_onnx_about a = { .size = out->size,
+		            .ir = m->ir,
+		            .version = m->version,
+		            .producer = m->producer,
+		            .producer_version = m->producer_version,
+		            .domain = m->domain,
+		            .graph = m->graph->name,
+		            .doc = m->doc };
 	for (int i = 0; i < m->nimport; i++)
 		if (!*m->import[i].domain) a.opset = m->import[i].version;
 	for (int i = 0; i < m->ncount; i++) a.nodes += m->count[i].nodes;

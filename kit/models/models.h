@@ -123,7 +123,8 @@ struct tj_model {
 	const char *base;             /* name of the file without its folder */
 	kit_map *map;
 	ox_arena arena;
-	int64_t ir_version;
+	ox_arena *lines;              /* sites, which errors may still name when the model is closed: they live as long as the engine */
+	int64_t ir;
 	const char *producer, *producer_version, *domain, *doc;
 	int64_t version;
 	ox_import *import;

@@ -5,8 +5,10 @@
 #include <math.h>
 
 #define X ox_t(o, 0)
-#define UNARY(fn, call) tj_tensor *fn(ox_call *o, const char *site) { return call; }
-#define BINARY(fn, op) tj_tensor *fn(ox_call *o, const char *site) { return op(ox_t(o, 0), ox_t(o, 1)); }
+#define UNARY(fn, call) \
+	tj_tensor *fn(ox_call *o, const char *site) { return call; }
+#define BINARY(fn, op) \
+	tj_tensor *fn(ox_call *o, const char *site) { return op(ox_t(o, 0), ox_t(o, 1)); }
 #define F(name, preset) ox_float(o, name, preset)
 
 UNARY(ox_abs, tj_abs(X))
@@ -118,10 +120,7 @@ tj_tensor *ox_hard_sigmoid(ox_call *o, const char *site)
 	return tj_minimum(tj_maximum(y, tj_f(0)), tj_f(1));
 }
 
-tj_tensor *ox_thresholded_relu(ox_call *o, const char *site)
-{
-	return tj_threshold(X, F("alpha", 1), 0);
-}
+tj_tensor *ox_thresholded_relu(ox_call *o, const char *site) { return tj_threshold(X, F("alpha", 1), 0); }
 
 tj_tensor *ox_shrink(ox_call *o, const char *site)
 {
@@ -141,10 +140,7 @@ tj_tensor *ox_selu(ox_call *o, const char *site)
 	return tj_mul(tj_elu(x, F("alpha", (double)1.67326319217681884765625f)), tj_f(F("gamma", (double)1.05070102214813232421875f)));
 }
 
-tj_tensor *ox_gelu(ox_call *o, const char *site)
-{
-	return ox_is(o, "approximate", "none", "tanh") ? tj_gelu_tanh(X) : tj_gelu(X);
-}
+tj_tensor *ox_gelu(ox_call *o, const char *site) { return ox_is(o, "approximate", "none", "tanh") ? tj_gelu_tanh(X) : tj_gelu(X); }
 
 tj_tensor *ox_swish(ox_call *o, const char *site)
 {
@@ -182,7 +178,8 @@ tj_tensor *ox_bit_cast(ox_call *o, const char *site)
 	int64_t dim[TJ_MAX_RANK + 1];
 	if (!ox_dtype(ox_int(o, "to", 0), &to)) return ox_fail(o, TJ_ERR_DTYPE, NULL, "its result is no dtype of tjit");
 	if (from == to) return x;
-	if (tj_dtype_size(from) != tj_dtype_size(to)) return ox_fail(o, TJ_ERR_DTYPE, NULL, "%s and %s have elements of different sizes", tj_dtype_name(from), tj_dtype_name(to));
+	if (tj_dtype_size(from) != tj_dtype_size(to))
+		return ox_fail(o, TJ_ERR_DTYPE, NULL, "%s and %s have elements of different sizes", tj_dtype_name(from), tj_dtype_name(to));
 	if (!ox_is_float(x) && to <= TJ_I64 && from != TJ_BOOL && to != TJ_BOOL) return tj_cast(x, to);
 	const size_t bytes = (size_t)tj_numel(x) * tj_dtype_size(from);
 	void *data = ox_room(o, bytes);
@@ -224,7 +221,8 @@ tj_tensor *ox_dropout(ox_call *o, const char *site)
 {
 	tj_tensor *x = X;
 	int64_t dim[TJ_MAX_RANK + 1];
-	const ox_host *train = o->n->opset >= 12 && ox_has(o, 2) ? ox_h(o, 2) : NULL, *ratio = o->n->opset >= 12 && ox_has(o, 1) ? ox_h(o, 1) : NULL;
+	const ox_host *train = o->n->opset >= 12 && ox_has(o, 2) ? ox_h(o, 2) : NULL,
+		      *ratio = o->n->opset >= 12 && ox_has(o, 1) ? ox_h(o, 1) : NULL;
 	const double p = ratio && ratio->f ? ratio->f[0] : 0.5;
 	ox_dims_of(x, dim);
 	if (!train || !train->i || !train->i[0] || p <= 0) {

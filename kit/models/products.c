@@ -6,10 +6,7 @@
 
 tj_tensor *ox_matmul(ox_call *o, const char *site) { return tj_matmul(X, ox_t(o, 1)); }
 
-static tj_tensor *scaled(const char *site, tj_tensor *x, double by)
-{
-	return by == 1 ? x : tj_mul(x, ox_scalar(site, tj_dtype_of(x), by));
-}
+static tj_tensor *scaled(const char *site, tj_tensor *x, double by) { return by == 1 ? x : tj_mul(x, ox_scalar(site, tj_dtype_of(x), by)); }
 
 tj_tensor *ox_gemm(ox_call *o, const char *site)
 {
@@ -39,9 +36,10 @@ static tj_tensor *determinant(const char *site, tj_tensor *x, int n)
 	if (n == 1) return tj_select(tj_select(x, last, 0), last - 1, 0);
 	tj_tensor *rest = tj_slice(x, last - 1, 1, TJ_END_DIM, 1), *row = tj_select(x, last - 1, 0);
 	for (int k = 0; k < n; k++) {
-		tj_tensor *minor = k == 0       ? tj_slice(rest, last, 1, TJ_END_DIM, 1)
-		                   : k == n - 1 ? tj_slice(rest, last, 0, n - 1, 1)
-		                                : tj_cat(TJ_LIST(tj_slice(rest, last, 0, k, 1), tj_slice(rest, last, k + 1, TJ_END_DIM, 1)), last);
+		tj_tensor *minor =
+			k == 0       ? tj_slice(rest, last, 1, TJ_END_DIM, 1)
+			: k == n - 1 ? tj_slice(rest, last, 0, n - 1, 1)
+				     : tj_cat(TJ_LIST(tj_slice(rest, last, 0, k, 1), tj_slice(rest, last, k + 1, TJ_END_DIM, 1)), last);
 		tj_tensor *part = tj_mul(tj_select(row, last - 1, k), determinant(site, minor, n - 1));
 		y = !y ? part : k % 2 ? tj_sub(y, part) : tj_add(y, part);
 	}
@@ -98,7 +96,8 @@ tj_tensor *ox_qlinear_matmul(ox_call *o, const char *site)
 
 tj_tensor *ox_qlinear_conv(ox_call *o, const char *site)
 {
-	tj_tensor *x = centred(site, X, ox_t(o, 2), 1), *w = centred(site, ox_t(o, 3), ox_t(o, 5), 0), *zero = ox_t(o, 7), *bias = ox_t(o, 8);
+	tj_tensor *x = centred(site, X, ox_t(o, 2), 1), *w = centred(site, ox_t(o, 3), ox_t(o, 5), 0), *zero = ox_t(o, 7),
+		  *bias = ox_t(o, 8);
 	tj_tensor *sw = ox_t(o, 4), *y = ox_convolve(o, site, x, w);
 	const int rank = tj_rank(x);
 	if (!y) return NULL;
@@ -116,7 +115,8 @@ static tj_tensor *spread(ox_call *o, const char *site, tj_tensor *x, tj_tensor *
 	const int64_t block = ox_int(o, "block_size", 0);
 	if (!s || tj_rank(s) == 0) return s;
 	if (tj_numel(s) == 1) return tj_reshape(s, TJ_0D);
-	if (tj_rank(s) == 1 && !block) return axis < 0 ? ox_fail(o, TJ_ERR_ARG, NULL, "its axis is not there") : ox_along(site, s, axis, rank);
+	if (tj_rank(s) == 1 && !block)
+		return axis < 0 ? ox_fail(o, TJ_ERR_ARG, NULL, "its axis is not there") : ox_along(site, s, axis, rank);
 	if (tj_rank(s) != rank || axis < 0) return ox_fail(o, TJ_ERR_SHAPE, NULL, "the scale has %d axes, x has %d", tj_rank(s), rank);
 	if (!block) return s;
 	return tj_slice(tj_repeat_interleave(s, block, axis), axis, 0, tj_dim(x, axis), 1);

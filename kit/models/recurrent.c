@@ -6,7 +6,10 @@
 
 enum { DIRECTIONS = 2, ACTS = 3 };
 typedef enum kind { RNN, GRU, LSTM } kind;
-typedef struct act { const char *name; double alpha, beta; } act;
+typedef struct act {
+	const char *name;
+	double alpha, beta;
+} act;
 
 /* One direction of one node. */
 typedef struct cell {
@@ -14,7 +17,7 @@ typedef struct cell {
 	kind kind;
 	tj_tensor *r, *rb, *p, *lengths; /* [gates*H,H], its bias [gates*H] or NULL, peepholes [3*H] or NULL, i64[N,1] or NULL */
 	int64_t hidden;
-	double clip;                     /* 0: none */
+	double clip; /* 0: none */
 	bool linear_before_reset, input_forget;
 	act act[ACTS];
 } cell;
@@ -45,10 +48,7 @@ static tj_tensor *gate(const cell *c, tj_tensor *x, int k)
 	return tj_slice_at(c->site, x, tj_rank(x) - 1, k * c->hidden, (k + 1) * c->hidden, 1);
 }
 
-static tj_tensor *product(const cell *c, tj_tensor *h, tj_tensor *w)
-{
-	return tj_matmul_at(c->site, h, ox_transposed(c->site, w));
-}
+static tj_tensor *product(const cell *c, tj_tensor *h, tj_tensor *w) { return tj_matmul_at(c->site, h, ox_transposed(c->site, w)); }
 
 static tj_tensor *biased(const cell *c, tj_tensor *x) { return c->rb ? tj_add_at(c->site, x, c->rb) : x; }
 
@@ -90,9 +90,12 @@ static void turn(tj_tensor **out, tj_tensor *const *in, void *self)
 	const cell *c = self;
 	const char *site = c->site;
 	tj_tensor *h = in[0], *s = in[1], *x = in[3], *h_next, *s_next = s;
-	if (c->kind == LSTM) lstm(c, x, h, s, &h_next, &s_next);
-	else if (c->kind == GRU) h_next = gru(c, x, h);
-	else h_next = activated(c, 0, biased(c, tj_add(x, product(c, h, c->r))));
+	if (c->kind == LSTM)
+		lstm(c, x, h, s, &h_next, &s_next);
+	else if (c->kind == GRU)
+		h_next = gru(c, x, h);
+	else
+		h_next = activated(c, 0, biased(c, tj_add(x, product(c, h, c->r))));
 	tj_tensor *y = h_next;
 	if (c->lengths) {
 		tj_tensor *runs = tj_lt(in[2], c->lengths);
@@ -115,7 +118,8 @@ static bool sequence(const cell *c, tj_tensor *x, tj_tensor *h, tj_tensor *s, bo
 		*y = tj_unsqueeze(out[3], 0), last[0] = out[0], last[1] = out[1];
 		return !tj_is_poison(*y);
 	}
-	const tj_status st = tj_scan(carry, ys, 1, turn, TJ_LIST(h, s, time), TJ_LIST(x), (void *)(uintptr_t)c, TJ_OPTS(tj_scan_opts, .reverse = reverse));
+	const tj_status st = tj_scan(carry, ys, 1, turn, TJ_LIST(h, s, time), TJ_LIST(x), (void *)(uintptr_t)c,
+	                             TJ_OPTS(tj_scan_opts, .reverse = reverse));
 	*y = ys[0], last[0] = carry[0], last[1] = carry[1];
 	return st == TJ_OK;
 }
@@ -123,9 +127,12 @@ static bool sequence(const cell *c, tj_tensor *x, tj_tensor *h, tj_tensor *s, bo
 /* ---- the node ---- */
 static bool activations(ox_call *o, kind k, int direction, act to[ACTS])
 {
-	static const char *const usual[3][ACTS] = { { "Tanh", "Tanh", "Tanh" }, { "Sigmoid", "Tanh", "Tanh" }, { "Sigmoid", "Tanh", "Tanh" } };
+	static const char *const usual[3][ACTS] = { { "Tanh", "Tanh", "Tanh" },
+		                                    { "Sigmoid", "Tanh", "Tanh" },
+		                                    { "Sigmoid", "Tanh", "Tanh" } };
 	const int each = k == LSTM ? 3 : k == GRU ? 2 : 1;
-	const ox_attr *a = ox_attribute(o, "activations"), *alpha = ox_attribute(o, "activation_alpha"), *beta = ox_attribute(o, "activation_beta");
+	const ox_attr *a = ox_attribute(o, "activations"), *alpha = ox_attribute(o, "activation_alpha"),
+		      *beta = ox_attribute(o, "activation_beta");
 	if (a && a->n % each) return ox_fail(o, TJ_ERR_ARG, NULL, "%lld activations", (long long)a->n), false;
 	for (int i = 0; i < each; i++) {
 		const int64_t at = direction * each + i;
@@ -155,12 +162,18 @@ static bool direction(ox_call *o, kind k, int d, bool back, tj_tensor *x, tj_ten
 	const char *site = o->site;
 	tj_tensor *w = part(site, ox_t(o, 1), d), *b = part(site, ox_t(o, 3), d), *h = ox_t(o, 5), *s = k == LSTM ? ox_t(o, 6) : NULL;
 	const bool layout = ox_int(o, "layout", 0);
-	cell c = { .site = site, .kind = k, .r = part(site, ox_t(o, 2), d), .p = k == LSTM ? part(site, ox_t(o, 7), d) : NULL,
-		   .clip = ox_float(o, "clip", 0), .linear_before_reset = ox_int(o, "linear_before_reset", 0), .input_forget = ox_int(o, "input_forget", 0) };
+	cell c = { .site = site,
+		   .kind = k,
+		   .r = part(site, ox_t(o, 2), d),
+		   .p = k == LSTM ? part(site, ox_t(o, 7), d) : NULL,
+		   .clip = ox_float(o, "clip", 0),
+		   .linear_before_reset = ox_int(o, "linear_before_reset", 0),
+		   .input_forget = ox_int(o, "input_forget", 0) };
 	c.hidden = tj_dim(c.r, -1);
 	if (!activations(o, k, d, c.act) || tj_is_poison(c.r)) return false;
 	const int64_t n = tj_dim(x, 1), rows = tj_dim(w, 0);
-	tj_tensor *zero = tj_full(tj_dtype_of(x), TJ_SHAPE(n, c.hidden), tj_f(0)), *lengths = ox_t(o, 4) ? tj_cast(ox_t(o, 4), TJ_I64) : NULL;
+	tj_tensor *zero = tj_full(tj_dtype_of(x), TJ_SHAPE(n, c.hidden), tj_f(0)),
+		  *lengths = ox_t(o, 4) ? tj_cast(ox_t(o, 4), TJ_I64) : NULL;
 	if (lengths) c.lengths = tj_reshape(lengths, TJ_SHAPE(n, 1));
 	h = h ? tj_select(h, layout, d) : zero, s = s ? tj_select(s, layout, d) : zero;
 	x = tj_matmul(x, ox_transposed(site, w)); /* of all turns at once */

@@ -6,7 +6,11 @@
 
 #define X ox_t(o, 0)
 
-typedef struct over { tj_tensor *x; int64_t axes[TJ_MAX_RANK + 1]; bool all, keep, none; } over;
+typedef struct over {
+	tj_tensor *x;
+	int64_t axes[TJ_MAX_RANK + 1];
+	bool all, keep, none;
+} over;
 
 /* The axes of a reduction; false: reported. */
 static bool axes_of(ox_call *o, over *r)
@@ -25,7 +29,9 @@ static bool axes_of(ox_call *o, over *r)
 	if (n > TJ_MAX_RANK) return ox_fail(o, TJ_ERR_LIMIT, NULL, "%lld axes", (long long)n), false;
 	for (int64_t i = 0; i < n; i++)
 		if ((r->axes[i] = ox_axis(v[i], tj_rank(r->x))) < 0)
-			return ox_fail(o, TJ_ERR_ARG, NULL, "axis %lld is not there: the tensor has %d axes", (long long)v[i], tj_rank(r->x)), false;
+			return ox_fail(o, TJ_ERR_ARG, NULL, "axis %lld is not there: the tensor has %d axes", (long long)v[i],
+			               tj_rank(r->x)),
+			       false;
 	r->axes[n] = TJ_END_DIM;
 	return true;
 }
@@ -184,8 +190,10 @@ tj_tensor *ox_group_normalization(ox_call *o, const char *site)
 	int64_t dim[TJ_MAX_RANK + 1];
 	const int rank = (int)ox_dims_of(x, dim);
 	const int64_t groups = ox_int(o, "num_groups", 0);
-	if (groups < 1 || rank < 2 || dim[1] % groups) return ox_fail(o, TJ_ERR_SHAPE, NULL, "%lld groups do not divide the channels", (long long)groups);
-	tj_tensor *y = standardized(site, tj_reshape(wide(site, x), TJ_SHAPE(dim[0], groups, -1)), TJ_AXES(2), ox_float(o, "epsilon", (double)1e-5f));
+	if (groups < 1 || rank < 2 || dim[1] % groups)
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "%lld groups do not divide the channels", (long long)groups);
+	tj_tensor *y = standardized(site, tj_reshape(wide(site, x), TJ_SHAPE(dim[0], groups, -1)), TJ_AXES(2),
+	                            ox_float(o, "epsilon", (double)1e-5f));
 	if (o->n->opset < 21) {
 		y = tj_add(tj_mul(y, tj_reshape(scale, TJ_SHAPE(1, groups, 1))), tj_reshape(bias, TJ_SHAPE(1, groups, 1)));
 		return ox_like(site, tj_reshape(y, dim), x);
@@ -228,7 +236,8 @@ tj_tensor *ox_rms_normalization(ox_call *o, const char *site)
 
 tj_tensor *ox_lrn(ox_call *o, const char *site)
 {
-	return tj_local_response_norm(X, ox_int(o, "size", 1), ox_float(o, "alpha", (double)1e-4f), ox_float(o, "beta", 0.75), ox_float(o, "bias", 1));
+	return tj_local_response_norm(X, ox_int(o, "size", 1), ox_float(o, "alpha", (double)1e-4f), ox_float(o, "beta", 0.75),
+	                              ox_float(o, "bias", 1));
 }
 
 tj_tensor *ox_lp_normalization(ox_call *o, const char *site)

@@ -10,10 +10,16 @@ enum { MOST_SIZE = 1 << 24 }; /* elements of an axis */
 
 typedef struct axis {
 	int64_t in, out;
-	double scale, length;         /* length: scale * in, which out is rounded from */
+	double scale, length; /* length: scale * in, which out is rounded from */
 	double roi[2];
 } axis;
-typedef struct taps { int64_t *at; double *w; int n; int64_t out; bool *outside; } taps;
+typedef struct taps {
+	int64_t *at;
+	double *w;
+	int n;
+	int64_t out;
+	bool *outside;
+} taps;
 
 /* Where element i of the result lies in x. */
 static double place_of(const char *mode, const axis *a, double i)
@@ -22,7 +28,8 @@ static double place_of(const char *mode, const axis *a, double i)
 	if (!strcmp(mode, "align_corners")) return a->length == 1 ? 0 : i * (in - 1) / (a->length - 1);
 	if (!strcmp(mode, "asymmetric")) return i / a->scale;
 	if (!strcmp(mode, "tf_crop_and_resize"))
-		return a->roi[0] * (in - 1) + (a->length == 1 ? (a->roi[1] - a->roi[0]) * (in - 1) / 2 : i * (a->roi[1] - a->roi[0]) * (in - 1) / (a->length - 1));
+		return a->roi[0] * (in - 1) +
+		       (a->length == 1 ? (a->roi[1] - a->roi[0]) * (in - 1) / 2 : i * (a->roi[1] - a->roi[0]) * (in - 1) / (a->length - 1));
 	if (!strcmp(mode, "pytorch_half_pixel") && a->length == 1) return -0.5;
 	if (!strcmp(mode, "half_pixel_symmetric")) return in / 2 * (1 - (double)a->out / a->length) + (i + 0.5) / a->scale - 0.5;
 	return (i + 0.5) / a->scale - 0.5;
@@ -62,7 +69,8 @@ static void weights_at(const ox_call *o, const axis *a, double x, int64_t *at, d
 
 static bool make_taps(ox_call *o, const axis *a, taps *t)
 {
-	const char *mode = ox_string(o, "mode", "nearest"), *where = ox_string(o, "coordinate_transformation_mode", o->n->opset < 11 ? "asymmetric" : "half_pixel");
+	const char *mode = ox_string(o, "mode", "nearest"),
+		   *where = ox_string(o, "coordinate_transformation_mode", o->n->opset < 11 ? "asymmetric" : "half_pixel");
 	const char *rule = ox_string(o, "nearest_mode", o->n->opset < 11 ? "floor" : "round_prefer_floor");
 	const bool is_nearest = !strcmp(mode, "nearest"), is_cubic = !strcmp(mode, "cubic");
 	const double stretch = ox_int(o, "antialias", 0) && a->scale < 1 ? a->scale : 1, reach = is_cubic ? 2 : 1;
@@ -75,8 +83,10 @@ static bool make_taps(ox_call *o, const axis *a, taps *t)
 	for (int64_t i = 0; i < a->out; i++) {
 		const double x = place_of(where, a, (double)i);
 		t->outside[i] = !strcmp(where, "tf_crop_and_resize") && (x < 0 || x > (double)(a->in - 1));
-		if (!is_nearest) weights_at(o, a, x, t->at + i * t->n, t->w + i * t->n, t->n, stretch, is_cubic);
-		else t->at[i] = (int64_t)fmin(fmax(nearest(rule, x), 0), (double)(a->in - 1));
+		if (!is_nearest)
+			weights_at(o, a, x, t->at + i * t->n, t->w + i * t->n, t->n, stretch, is_cubic);
+		else
+			t->at[i] = (int64_t)fmin(fmax(nearest(rule, x), 0), (double)(a->in - 1));
 	}
 	return true;
 }
@@ -132,7 +142,8 @@ static bool sizes_of(ox_call *o, tj_tensor *x, const ox_host *scales, const ox_h
 	double best = 0;
 	bool first = true;
 	if (!axes) n = rank;
-	if (!h || h->n != n || (sizes ? !h->i : !h->f)) return ox_fail(o, TJ_ERR_ARG, NULL, "it has neither scales nor sizes for %lld axes", (long long)n), false;
+	if (!h || h->n != n || (sizes ? !h->i : !h->f))
+		return ox_fail(o, TJ_ERR_ARG, NULL, "it has neither scales nor sizes for %lld axes", (long long)n), false;
 	for (int i = 0; i < rank; i++) a[i] = (axis){ tj_dim(x, i), tj_dim(x, i), 1, (double)tj_dim(x, i), { 0, 1 } };
 	for (int j = 0; j < n; j++) {
 		const int k = ox_axis(axes ? axes[j] : j, rank);
@@ -147,7 +158,8 @@ static bool sizes_of(ox_call *o, tj_tensor *x, const ox_host *scales, const ox_h
 		if (sizes && strcmp(keep, "stretch")) v->scale = best;
 		v->length = v->scale * (double)v->in;
 		const double out = !sizes ? floor(v->length) : strcmp(keep, "stretch") ? floor(v->length + 0.5) : (double)sizes->i[j];
-		if (!(out >= 0 && out <= MOST_SIZE) || !(v->scale > 0 || out == 0)) return ox_fail(o, TJ_ERR_LIMIT, NULL, "an axis would have %g elements", out), false;
+		if (!(out >= 0 && out <= MOST_SIZE) || !(v->scale > 0 || out == 0))
+			return ox_fail(o, TJ_ERR_LIMIT, NULL, "an axis would have %g elements", out), false;
 		v->out = (int64_t)out;
 	}
 	return true;
@@ -205,13 +217,17 @@ tj_tensor *ox_affine_grid(ox_call *o, const char *site)
 }
 
 /* ---- regions of interest ---- */
-typedef struct rois { const char *site; tj_tensor *x, *batch; int64_t rows, columns; } rois;
+typedef struct rois {
+	const char *site;
+	tj_tensor *x, *batch;
+	int64_t rows, columns;
+} rois;
 
 /* The elements of x at (y, x), both [R, places]: [R, C, places]; with their weight. */
 static tj_tensor *picked(const rois *r, tj_tensor *y, tj_tensor *x, tj_tensor *w)
 {
 	const char *site = r->site;
-	tj_tensor *at = tj_add(tj_mul(tj_cast(y, TJ_I64), tj_i(r->columns)), tj_cast(x, TJ_I64)); /* [R,P] */
+	tj_tensor *at = tj_add(tj_mul(tj_cast(y, TJ_I64), tj_i(r->columns)), tj_cast(x, TJ_I64));                        /* [R,P] */
 	tj_tensor *all = tj_index_select(tj_reshape(r->x, TJ_SHAPE(tj_dim(r->x, 0), tj_dim(r->x, 1), -1)), 0, r->batch); /* [R,C,H*W] */
 	at = tj_expand(tj_unsqueeze(at, 1), TJ_SHAPE(-1, tj_dim(r->x, 1), -1));
 	return tj_mul(tj_gather(all, 2, at), tj_unsqueeze(w, 1));
@@ -240,8 +256,11 @@ tj_tensor *ox_roi_align(ox_call *o, const char *site)
 	tj_tensor *x = X, *boxes = ox_t(o, 1), *y0, *y1, *fy, *in_y, *x0, *x1, *fx, *in_x;
 	const int64_t rows = ox_int(o, "output_height", 1), columns = ox_int(o, "output_width", 1), n = ox_int(o, "sampling_ratio", 0);
 	const bool half = ox_is(o, "coordinate_transformation_mode", o->n->opset < 16 ? "output_half_pixel" : "half_pixel", "half_pixel");
-	if (n < 1) return ox_fail(o, TJ_ERR_ARG, "sampling_ratio 1 or more", "sampling_ratio 0 takes another number of places for each region");
-	if (tj_rank(x) != 4 || tj_rank(boxes) != 2 || tj_dim(boxes, 1) != 4) return ox_fail(o, TJ_ERR_SHAPE, NULL, "x [N,C,H,W] and rois [R,4] are needed");
+	if (n < 1)
+		return ox_fail(o, TJ_ERR_ARG, "sampling_ratio 1 or more",
+		               "sampling_ratio 0 takes another number of places for each region");
+	if (tj_rank(x) != 4 || tj_rank(boxes) != 2 || tj_dim(boxes, 1) != 4)
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "x [N,C,H,W] and rois [R,4] are needed");
 	const rois r = { site, x, ox_t(o, 2), tj_dim(x, 2), tj_dim(x, 3) };
 	const int64_t count = tj_dim(boxes, 0), c = tj_dim(x, 1);
 	boxes = tj_sub(tj_mul(boxes, tj_f(ox_float(o, "spatial_scale", 1))), tj_f(half ? 0.5 : 0));

@@ -30,10 +30,7 @@ tj_tensor *ox_like(const char *site, tj_tensor *x, tj_tensor *like)
 	return x && tj_dtype_of(x) != tj_dtype_of(like) ? tj_cast(x, tj_dtype_of(like)) : x;
 }
 
-tj_tensor *ox_scalar(const char *site, tj_dtype dtype, double v)
-{
-	return tj_full(dtype, TJ_0D, tj_f(v));
-}
+tj_tensor *ox_scalar(const char *site, tj_dtype dtype, double v) { return tj_full(dtype, TJ_0D, tj_f(v)); }
 
 tj_tensor *ox_along(const char *site, tj_tensor *x, int axis, int rank)
 {
@@ -90,9 +87,12 @@ tj_tensor *ox_shape(ox_call *o, const char *site)
 	int64_t dim[TJ_MAX_RANK + 1];
 	(void)site;
 	const ox_value *v = ox_in(o, 0);
-	if (v->t) ox_dims_of(v->t, dim);
-	else if (v->h) memcpy(dim, v->h->dim, sizeof dim);
-	else return ox_fail(o, TJ_ERR_ARG, NULL, "its input is no tensor");
+	if (v->t)
+		ox_dims_of(v->t, dim);
+	else if (v->h)
+		memcpy(dim, v->h->dim, sizeof dim);
+	else
+		return ox_fail(o, TJ_ERR_ARG, NULL, "its input is no tensor");
 	const int64_t rank = v->t ? tj_rank(v->t) : v->h->rank;
 	int64_t start = ox_int(o, "start", 0), end = ox_int(o, "end", rank);
 	start = start < 0 ? start + rank : start, end = end < 0 ? end + rank : end;
@@ -130,12 +130,19 @@ tj_tensor *ox_constant(ox_call *o, const char *site)
 		if (!a) continue;
 		tj_dtype dtype;
 		const bool list = a->type == OX_A_FLOATS || a->type == OX_A_INTS, floats = a->type == OX_A_FLOAT || a->type == OX_A_FLOATS;
-		if (a->type == OX_A_TENSOR && ox_dtype(a->t->type, &dtype)) return tj_constant(o->r->c, dtype, a->t->dim, a->t->data);
+		if (a->type == OX_A_TENSOR) {
+			if (a->t && a->t->host) return o->out[0].h = a->t->host, NULL;
+			if (!a->t || !ox_dtype(a->t->type, &dtype) || dtype == TJ_BOOL) break;
+			return tj_constant(o->r->c, dtype, a->t->dim, a->t->data);
+		}
+		if (a->type == OX_A_STRING || a->type > OX_A_INTS || a->type == OX_A_GRAPH) break;
 		ox_host *h = ox_new_host(&o->r->arena, floats ? TJ_F32 : TJ_I64, list, &a->n);
 		if (!h) return ox_room(o, SIZE_MAX);
 		for (int64_t k = 0; k < h->n; k++) {
-			if (floats) h->f[k] = (double)(list ? a->floats[k] : a->f);
-			else h->i[k] = list ? a->ints[k] : a->i;
+			if (floats)
+				h->f[k] = (double)(list ? a->floats[k] : a->f);
+			else
+				h->i[k] = list ? a->ints[k] : a->i;
 		}
 		o->out[0].h = h;
 		return NULL;
@@ -234,8 +241,10 @@ tj_tensor *ox_slice(ox_call *o, const char *site)
 	const int64_t *v[5] = { NULL };
 	static const char *const names[] = { NULL, "starts", "ends", "axes", NULL };
 	for (int k = 1; k < 5; k++) {
-		if (o->n->opset < 10 && names[k]) v[k] = ox_ints(o, names[k], &n[k]);
-		else if (ox_has(o, k) && (h[k] = ox_h(o, k)) && h[k]->i) v[k] = h[k]->i, n[k] = h[k]->n;
+		if (o->n->opset < 10 && names[k])
+			v[k] = ox_ints(o, names[k], &n[k]);
+		else if (ox_has(o, k) && (h[k] = ox_h(o, k)) && h[k]->i)
+			v[k] = h[k]->i, n[k] = h[k]->n;
 		if (o->r->failed) return NULL;
 	}
 	if (!v[1] || !v[2] || n[1] != n[2] || (v[3] && n[3] != n[1]) || (v[4] && n[4] != n[1]))
@@ -259,7 +268,8 @@ tj_tensor *ox_split(ox_call *o, const char *site)
 	const int64_t all = tj_dim(x, axis), parts = o->n->nout, each = (all + parts - 1) / parts;
 	for (int k = 0; k < parts; k++) {
 		int64_t size = v ? v[k] : all - at < each ? all - at : each;
-		if (size < 0 || size > all - at) return ox_fail(o, TJ_ERR_SHAPE, NULL, "the parts do not fit axis %d of %lld", axis, (long long)all);
+		if (size < 0 || size > all - at)
+			return ox_fail(o, TJ_ERR_SHAPE, NULL, "the parts do not fit axis %d of %lld", axis, (long long)all);
 		ox_put(o, k, tj_slice(x, axis, at, at + size, 1));
 		at += size;
 	}
@@ -313,10 +323,19 @@ tj_tensor *ox_pad(ox_call *o, const char *site)
 	}
 	pads[2 * rank] = TJ_END_DIM;
 	const char *mode = ox_string(o, "mode", "constant");
-	if (ox_has(o, 2)) value = tj_reshape(ox_t(o, 2), TJ_0D);
-	else if (!ox_is_float(x)) value = tj_i(0);
-	if (!strcmp(mode, "constant")) return tj_dtype_of(x) == TJ_BOOL && !ox_has(o, 2) ? tj_cast(tj_pad(tj_cast(x, TJ_U8), pads, TJ_PAD_CONSTANT, tj_i(0)), TJ_BOOL) : tj_pad(x, pads, TJ_PAD_CONSTANT, value);
-	return tj_pad(x, pads, !strcmp(mode, "reflect") ? TJ_PAD_REFLECT : !strcmp(mode, "edge") ? TJ_PAD_REPLICATE : TJ_PAD_CIRCULAR, NULL);
+	if (ox_has(o, 2))
+		value = tj_reshape(ox_t(o, 2), TJ_0D);
+	else if (!ox_is_float(x))
+		value = tj_i(0);
+	if (!strcmp(mode, "constant"))
+		return tj_dtype_of(x) == TJ_BOOL && !ox_has(o, 2)
+		               ? tj_cast(tj_pad(tj_cast(x, TJ_U8), pads, TJ_PAD_CONSTANT, tj_i(0)), TJ_BOOL)
+		               : tj_pad(x, pads, TJ_PAD_CONSTANT, value);
+	return tj_pad(x, pads,
+	              !strcmp(mode, "reflect") ? TJ_PAD_REFLECT
+	              : !strcmp(mode, "edge")  ? TJ_PAD_REPLICATE
+	                                       : TJ_PAD_CIRCULAR,
+	              NULL);
 }
 
 /* ---- blocks ---- */
@@ -361,8 +380,10 @@ tj_tensor *ox_center_crop_pad(ox_call *o, const char *site)
 		const int a = any ? (int)axes[i] : i;
 		if (a >= rank || s->i[i] < 0 || s->i[i] > INT32_MAX) return bad_axis(o, a, rank);
 		const int64_t had = tj_dim(x, a), want = s->i[i], more = want - had;
-		if (more < 0) x = tj_slice(x, a, -more / 2, -more / 2 + want, 1);
-		else pads[2 * a] = more / 2, pads[2 * a + 1] = more - more / 2;
+		if (more < 0)
+			x = tj_slice(x, a, -more / 2, -more / 2 + want, 1);
+		else
+			pads[2 * a] = more / 2, pads[2 * a + 1] = more - more / 2;
 	}
 	pads[2 * rank] = TJ_END_DIM;
 	return tj_pad(x, pads, TJ_PAD_CONSTANT, tj_i(0));

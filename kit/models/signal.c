@@ -25,7 +25,8 @@ static tj_tensor *transform(ox_call *o, const char *site, tj_tensor *x, int64_t 
 {
 	const int axis = tj_rank(x) - 1;
 	const tj_dtype dtype = tj_dtype_of(x) == TJ_F64 ? TJ_F64 : TJ_F32;
-	if (n < 1 || n > LONGEST) return ox_fail(o, TJ_ERR_LIMIT, NULL, "a transform of length %lld; 1 to %d are possible", (long long)n, LONGEST);
+	if (n < 1 || n > LONGEST)
+		return ox_fail(o, TJ_ERR_LIMIT, NULL, "a transform of length %lld; 1 to %d are possible", (long long)n, LONGEST);
 	tj_tensor *c = roots(o, site, n, bins, false, dtype), *s = roots(o, site, n, bins, true, dtype);
 	if (!c || !s) return NULL;
 	if (inverse) s = tj_neg(s);
@@ -69,7 +70,8 @@ tj_tensor *ox_dft(ox_call *o, const char *site)
 	const int axis = ox_axis(by_input ? given && given->i ? given->i[0] : -2 : ox_int(o, "axis", 1), rank);
 	if (rank < 2 || axis < 0 || axis == rank - 1) return ox_fail(o, TJ_ERR_ARG, NULL, "its axis is not there: x has %d", rank);
 	const int64_t had = tj_dim(x, axis), n = length && length->i ? length->i[0] : inverse && half ? 2 * (had - 1) : had;
-	if (n < 1 || n > LONGEST) return ox_fail(o, TJ_ERR_LIMIT, NULL, "a transform of length %lld; 1 to %d are possible", (long long)n, LONGEST);
+	if (n < 1 || n > LONGEST)
+		return ox_fail(o, TJ_ERR_LIMIT, NULL, "a transform of length %lld; 1 to %d are possible", (long long)n, LONGEST);
 	x = tj_movedim(x, TJ_AXES(axis), TJ_AXES(rank - 2));
 	x = inverse && half ? completed(site, x, n) : resized(site, x, rank - 2, n);
 	tj_tensor *y = transform(o, site, x, n, half && !inverse ? n / 2 + 1 : n, inverse);
@@ -82,10 +84,12 @@ tj_tensor *ox_stft(ox_call *o, const char *site)
 {
 	tj_tensor *x = X, *window = ox_t(o, 2);
 	const ox_host *step = ox_h(o, 1), *length = ox_has(o, 3) ? ox_h(o, 3) : NULL;
-	if (!step || !step->i || step->n != 1 || step->i[0] < 1 || o->r->failed) return ox_fail(o, TJ_ERR_ARG, NULL, "frame_step is not 1 or more");
+	if (!step || !step->i || step->n != 1 || step->i[0] < 1 || o->r->failed)
+		return ox_fail(o, TJ_ERR_ARG, NULL, "frame_step is not 1 or more");
 	if (tj_rank(x) == 2) x = tj_unsqueeze(x, 2);
 	const int64_t n = length && length->i ? length->i[0] : window ? tj_dim(window, 0) : tj_dim(x, 1);
-	if (tj_rank(x) != 3 || n < 1 || n > LONGEST) return ox_fail(o, TJ_ERR_SHAPE, NULL, "a signal [N,L,1 or 2] and frames of 1 to %d are needed", LONGEST);
+	if (tj_rank(x) != 3 || n < 1 || n > LONGEST)
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "a signal [N,L,1 or 2] and frames of 1 to %d are needed", LONGEST);
 	tj_tensor *f = tj_permute(tj_unfold(x, 1, n, step->i[0], 1), TJ_AXES(0, 1, 3, 2)); /* [N,frames,n,1 or 2] */
 	if (window) f = tj_mul(f, tj_reshape(window, TJ_SHAPE(n, 1)));
 	tj_tensor *y = transform(o, site, f, n, ox_int(o, "onesided", 1) ? n / 2 + 1 : n, false);
@@ -103,7 +107,8 @@ static double to_mel(double hertz) { return 2595 * log1p(hertz / 700) / log(10);
 
 tj_tensor *ox_mel_weight_matrix(ox_call *o, const char *site)
 {
-	const double bins = number(o, 0), length = number(o, 1), rate = number(o, 2), low = to_mel(number(o, 3)), high = to_mel(number(o, 4));
+	const double bins = number(o, 0), length = number(o, 1), rate = number(o, 2), low = to_mel(number(o, 3)),
+		     high = to_mel(number(o, 4));
 	tj_dtype dtype = TJ_F32;
 	ox_dtype(ox_int(o, "output_datatype", OX_FLOAT), &dtype);
 	if (!(bins >= 1 && bins <= LONGEST && length >= 2 && length <= 2 * LONGEST && rate >= 1) || isnan(low) || isnan(high) || high < low)
@@ -117,7 +122,8 @@ tj_tensor *ox_mel_weight_matrix(ox_call *o, const char *site)
 			if (edge[k] > (double)rows - 1) edge[k] = (double)rows - 1;
 		}
 		if (edge[0] == edge[1]) v[(int64_t)edge[1] * n + i] = 1;
-		for (double j = edge[0]; j <= edge[1] && edge[1] > edge[0]; j++) v[(int64_t)j * n + i] = (j - edge[0]) / (edge[1] - edge[0]);
+		for (double j = edge[0]; j <= edge[1] && edge[1] > edge[0]; j++)
+			v[(int64_t)j * n + i] = (j - edge[0]) / (edge[1] - edge[0]);
 		for (double j = edge[1]; j < edge[2]; j++) v[(int64_t)j * n + i] = (edge[2] - j) / (edge[2] - edge[1]);
 	}
 	return tj_cast(tj_constant(o->r->c, TJ_F64, TJ_SHAPE(rows, n), v), dtype);

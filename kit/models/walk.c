@@ -24,10 +24,7 @@ static const ox_attr *resolved(const ox_frame *f, const ox_attr *a)
 	return a && !a->ref ? a : NULL;
 }
 
-const ox_attr *ox_attribute(const ox_call *o, const char *name)
-{
-	return resolved(o->r->frame, named(o->n->attr, o->n->nattr, name));
-}
+const ox_attr *ox_attribute(const ox_call *o, const char *name) { return resolved(o->r->frame, named(o->n->attr, o->n->nattr, name)); }
 
 int64_t ox_int(const ox_call *o, const char *name, int64_t preset)
 {
@@ -47,10 +44,7 @@ const char *ox_string(const ox_call *o, const char *name, const char *preset)
 	return a && a->type == OX_A_STRING ? a->s : preset;
 }
 
-bool ox_is(const ox_call *o, const char *name, const char *preset, const char *value)
-{
-	return !strcmp(ox_string(o, name, preset), value);
-}
+bool ox_is(const ox_call *o, const char *name, const char *preset, const char *value) { return !strcmp(ox_string(o, name, preset), value); }
 
 const int64_t *ox_ints(const ox_call *o, const char *name, int64_t *n)
 {
@@ -69,7 +63,7 @@ tj_tensor *ox_fail(const ox_call *o, tj_status code, const char *hint, const cha
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
 	o->r->failed = true;
-	return tj_fail_at(o->site, code, o->n->op, hint, "%s", text);
+	return tj_fail_at(o->site, code, o->n->row->name, hint, "%s", text);
 }
 
 void *ox_room(const ox_call *o, size_t bytes)
@@ -88,8 +82,10 @@ ox_host *ox_new_host(ox_arena *a, tj_dtype dtype, int rank, const int64_t *dim)
 	h->dim[rank] = TJ_END_DIM;
 	const bool floats = dtype == TJ_F32 || dtype == TJ_F64 || dtype == TJ_F16 || dtype == TJ_BF16;
 	void *v = ox_take(a, (size_t)h->n * 8);
-	if (floats) h->f = v;
-	else h->i = v;
+	if (floats)
+		h->f = v;
+	else
+		h->i = v;
 	return v ? h : NULL;
 }
 
@@ -103,7 +99,12 @@ static void put_element(const ox_host *h, int64_t k, unsigned char *to)
 	const float f = (float)h->f[k];
 	const tj_f16 half = tj_to_f16(h->f[k]);
 	const tj_bf16 brain = tj_to_bf16(h->f[k]);
-	memcpy(to, h->dtype == TJ_F32 ? (const void *)&f : h->dtype == TJ_F64 ? (const void *)&h->f[k] : h->dtype == TJ_F16 ? (const void *)&half : &brain, size);
+	memcpy(to,
+	       h->dtype == TJ_F32   ? (const void *)&f
+	       : h->dtype == TJ_F64 ? (const void *)&h->f[k]
+	       : h->dtype == TJ_F16 ? (const void *)&half
+	                            : &brain,
+	       size);
 }
 
 tj_tensor *ox_tensor_of(ox_run *r, ox_value *v, const char *site)
@@ -123,7 +124,10 @@ const ox_host *ox_host_of(ox_run *r, ox_value *v, const char *site)
 	const int64_t n = tj_numel(v->t), rank = ox_dims_of(v->t, dim);
 	const tj_dtype dtype = tj_dtype_of(v->t);
 	if (n < 0 || n > OX_HOST_MOST)
-		return r->failed = true, tj_fail_at(site, TJ_ERR_LIMIT, "onnx", NULL, "the host reads up to %d elements, not %lld", OX_HOST_MOST, (long long)n), NULL;
+		return r->failed = true,
+		       tj_fail_at(site, TJ_ERR_LIMIT, "onnx", NULL, "the host reads up to %d elements, not %lld", OX_HOST_MOST,
+		                  (long long)n),
+		       NULL;
 	const size_t bytes = (size_t)n * tj_dtype_size(dtype);
 	void *data = ox_take(&r->arena, bytes);
 	if (!data || tj_read_at(site, v->t, data, bytes) != TJ_OK) return r->failed = true, NULL;
@@ -136,15 +140,9 @@ bool ox_has(const ox_call *o, int k) { return k < o->n->nin && o->n->in[k] >= 0;
 
 ox_value *ox_in(const ox_call *o, int k) { return &o->r->v[o->n->in[k]]; }
 
-tj_tensor *ox_t(const ox_call *o, int k)
-{
-	return ox_has(o, k) ? ox_tensor_of(o->r, ox_in(o, k), o->site) : NULL;
-}
+tj_tensor *ox_t(const ox_call *o, int k) { return ox_has(o, k) ? ox_tensor_of(o->r, ox_in(o, k), o->site) : NULL; }
 
-const ox_host *ox_h(const ox_call *o, int k)
-{
-	return ox_has(o, k) ? ox_host_of(o->r, ox_in(o, k), o->site) : NULL;
-}
+const ox_host *ox_h(const ox_call *o, int k) { return ox_has(o, k) ? ox_host_of(o->r, ox_in(o, k), o->site) : NULL; }
 
 bool ox_wants(const ox_call *o, int k) { return k < o->n->nout && o->n->out[k] >= 0; }
 
@@ -164,8 +162,7 @@ static bool all_known(const ox_call *o)
 static bool call_function(ox_run *r, const ox_node *n, ox_value *out)
 {
 	const ox_frame frame = { r->frame, n, n->fn };
-	for (int i = 0; i < n->fn->nin; i++)
-		r->v[n->fn->in[i].value] = i < n->nin && n->in[i] >= 0 ? r->v[n->in[i]] : (ox_value){ 0 };
+	for (int i = 0; i < n->fn->nin; i++) r->v[n->fn->in[i].value] = i < n->nin && n->in[i] >= 0 ? r->v[n->in[i]] : (ox_value){ 0 };
 	r->frame = &frame;
 	const bool ok = ox_walk(r, n->fn);
 	r->frame = frame.up;
@@ -194,8 +191,10 @@ bool ox_walk(ox_run *r, const ox_graph *g)
 		const ox_node *n = &g->node[i];
 		if (n->nout && n->out[0] >= 0 && r->m->literal[n->out[0]]) continue; /* a Constant */
 		ox_value *out = ox_take(&r->arena, (size_t)n->nout * sizeof *out);
-		if (!out) r->failed = true, tj_fail_at(n->site, TJ_ERR_NOMEM, n->op, NULL, "out of memory");
-		else if (!(n->fn ? call_function(r, n, out) : run_row(r, n, out))) r->failed = true;
+		if (!out)
+			r->failed = true, tj_fail_at(n->site, TJ_ERR_NOMEM, "onnx", NULL, "out of memory");
+		else if (!(n->fn ? call_function(r, n, out) : run_row(r, n, out)))
+			r->failed = true;
 		for (int k = 0; out && k < n->nout; k++)
 			if (n->out[k] >= 0) r->v[n->out[k]] = out[k];
 	}
@@ -221,7 +220,8 @@ void ox_body(tj_tensor **out, tj_tensor *const *in, void *self)
 	const bool ok = prepare(&r, in) && ox_walk(&r, m->graph);
 	for (int i = 0; i < m->graph->nout; i++) {
 		out[i] = ok ? ox_tensor_of(&r, &r.v[m->graph->out[i].value], m->base) : NULL;
-		if (!out[i]) out[i] = tj_fail_at(m->base, TJ_ERR_STATE, "onnx", NULL, "the output %.100s is no tensor", m->graph->out[i].name);
+		if (!out[i])
+			out[i] = tj_fail_at(m->base, TJ_ERR_STATE, "onnx", NULL, "the output %.100s is no tensor", m->graph->out[i].name);
 	}
 	ox_arena_free(&r.arena);
 }

@@ -45,11 +45,14 @@ static bool window_of(ox_call *o, tj_tensor *x, const int64_t *size, window *w)
 	v = ox_ints(o, "pads", &count), fill(w->before, v, count, w->n, 0);
 	fill(w->after, v && count == 2 * w->n ? v + w->n : NULL, w->n, w->n, 0);
 	for (int i = 0; i < w->n; i++)
-		if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1 || w->size[i] > INT32_MAX || w->stride[i] > INT32_MAX || w->dilation[i] > INT32_MAX)
+		if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1 || w->size[i] > INT32_MAX || w->stride[i] > INT32_MAX ||
+		    w->dilation[i] > INT32_MAX)
 			return ox_fail(o, TJ_ERR_ARG, NULL, "kernel_shape, strides and dilations are 1 or more"), false;
 	const char *pad = ox_string(o, "auto_pad", "NOTSET");
-	if (!strcmp(pad, "SAME_UPPER") || !strcmp(pad, "SAME_LOWER")) pad_to_same(w, x, pad[5] == 'U');
-	else if (!strcmp(pad, "VALID")) fill(w->before, NULL, 0, w->n, 0), fill(w->after, NULL, 0, w->n, 0);
+	if (!strcmp(pad, "SAME_UPPER") || !strcmp(pad, "SAME_LOWER"))
+		pad_to_same(w, x, pad[5] == 'U');
+	else if (!strcmp(pad, "VALID"))
+		fill(w->before, NULL, 0, w->n, 0), fill(w->after, NULL, 0, w->n, 0);
 	return true;
 }
 
@@ -76,7 +79,8 @@ tj_tensor *ox_convolve(ox_call *o, const char *site, tj_tensor *x, tj_tensor *we
 {
 	window w;
 	int64_t list[5 * AXES + 1], size[TJ_MAX_RANK];
-	if (tj_rank(weight) != tj_rank(x)) return ox_fail(o, TJ_ERR_SHAPE, NULL, "x has %d axes, the weight %d", tj_rank(x), tj_rank(weight));
+	if (tj_rank(weight) != tj_rank(x))
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "x has %d axes, the weight %d", tj_rank(x), tj_rank(weight));
 	kernel_sizes(weight, size);
 	if (!window_of(o, x, size, &w)) return NULL;
 	return tj_conv(x, weight, ox_int(o, "group", 1), listed(&w, false, list));
@@ -129,7 +133,8 @@ tj_tensor *ox_conv_transpose(ox_call *o, const char *site)
 	tj_tensor *x = X, *weight = ox_t(o, 1);
 	window w;
 	int64_t list[5 * AXES + 1], size[TJ_MAX_RANK], extra[AXES], n;
-	if (tj_rank(weight) != tj_rank(x)) return ox_fail(o, TJ_ERR_SHAPE, NULL, "x has %d axes, the weight %d", tj_rank(x), tj_rank(weight));
+	if (tj_rank(weight) != tj_rank(x))
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "x has %d axes, the weight %d", tj_rank(x), tj_rank(weight));
 	kernel_sizes(weight, size);
 	if (!window_of(o, x, size, &w)) return NULL;
 	const int64_t *v = ox_ints(o, "output_padding", &n);
@@ -240,10 +245,7 @@ tj_tensor *ox_average_pool(ox_call *o, const char *site)
 	return tj_avg_pool(y, listed(&w, true, list), ceil, padding ? 0 : -1);
 }
 
-static tj_tensor *root(const char *site, tj_tensor *x, double p)
-{
-	return p == 1 ? x : p == 2 ? tj_sqrt(x) : tj_pow(x, tj_f(1 / p));
-}
+static tj_tensor *root(const char *site, tj_tensor *x, double p) { return p == 1 ? x : p == 2 ? tj_sqrt(x) : tj_pow(x, tj_f(1 / p)); }
 
 static tj_tensor *power(const char *site, tj_tensor *x, double p)
 {
@@ -301,7 +303,8 @@ tj_tensor *ox_max_unpool(ox_call *o, const char *site)
 	for (int i = 0; i < w.n; i++) from[2 + i] = dim[2 + i] = (dim[2 + i] - 1) * w.stride[i] - w.before[i] - w.after[i] + w.size[i];
 	for (int i = 0; shape && i < rank && i < shape->n; i++) dim[i] = shape->i[i];
 	for (int i = 0; i < rank; i++) all *= from[i];
-	tj_tensor *y = tj_put(tj_full(tj_dtype_of(x), TJ_SHAPE(all), tj_i(0)), tj_reshape(index, TJ_SHAPE(-1)), tj_reshape(x, TJ_SHAPE(-1)), false);
+	tj_tensor *y = tj_put(tj_full(tj_dtype_of(x), TJ_SHAPE(all), tj_i(0)), tj_reshape(index, TJ_SHAPE(-1)), tj_reshape(x, TJ_SHAPE(-1)),
+	                      false);
 	y = tj_reshape(y, from);
 	int64_t pads[2 * TJ_MAX_RANK + 1];
 	for (int i = 0; i < rank; i++) pads[2 * i] = 0, pads[2 * i + 1] = dim[i] - from[i];
@@ -324,7 +327,8 @@ tj_tensor *ox_col2im(ox_call *o, const char *site)
 	for (int i = 0; i < n; i++) {
 		kernel[i] = block->i[i];
 		all[i] = image->i[i] + pads[i] + pads[n + i];
-		if (strides[i] < 1 || dilations[i] < 1 || kernel[i] < 1 || all[i] < 1) return ox_fail(o, TJ_ERR_ARG, NULL, "a size is below 1");
+		if (strides[i] < 1 || dilations[i] < 1 || kernel[i] < 1 || all[i] < 1)
+			return ox_fail(o, TJ_ERR_ARG, NULL, "a size is below 1");
 		size[i] = (all[i] - (kernel[i] - 1) * dilations[i] - 1) / strides[i] + 1;
 		out *= all[i], places *= kernel[i];
 	}

@@ -38,7 +38,8 @@ bool ox_next(ox_wire *w, ox_field *f, kit_why *why)
 	uint64_t key;
 	if (w->at == w->end) return false;
 	*f = (ox_field){ 0 };
-	if (!ox_varint(w, &key) || key >> 32 || !(key >> 3)) return kit_no(why, TJ_ERR_PARSE, "it is no ONNX file: a field's key is cut or wrong");
+	if (!ox_varint(w, &key) || key >> 32 || !(key >> 3))
+		return kit_no(why, TJ_ERR_PARSE, "it is no ONNX file: a field's key is cut or wrong");
 	f->number = (uint32_t)(key >> 3);
 	f->type = (int)(key & 7);
 	const bool ok = f->type == 0   ? ox_varint(w, &f->value)

@@ -4,6 +4,7 @@
 #include <tjdata.h>
 #include <tjdist.h>
 #include <tjfiles.h>
+#include <tjmodel.h>
 #include <tjnn.h>
 
 typedef struct net { tjnn_linear out; } net;

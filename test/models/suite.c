@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* suite: runs the cases that cases.py wrote, or those whose names contain a word, and tells which agree, differ and are refused.
- *   suite FOLDER [WORD] */
+/* suite: runs the cases that cases.py or real.py wrote, or those whose names contain a word, and tells which agree, differ, fail and are
+ * refused.
+ *   suite FOLDER [LEFT [WORD]]
+ * LEFT: a file whose lines begin with the names of cases that need not agree, "-" for none. One that is not there and does not agree, or is
+ * there and agrees, makes the program fail. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,27 +101,53 @@ static verdict run(tj_ctx *c, const char *folder, const example *e, char *why)
 	return v;
 }
 
+/* Is the case in the list? */
+static bool is_left(FILE *list, const char *name)
+{
+	char line[700];
+	const size_t n = strlen(name);
+	if (!list) return false;
+	rewind(list);
+	while (fgets(line, sizeof line, list))
+		if (!strncmp(line, name, n) && line[n] == ':') return true;
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	static const char *const words[VERDICTS] = { "agrees", "differs", "fails", "refused" };
 	int count[VERDICTS] = { 0 };
 	char path[PATH], why[700];
-	if (argc < 2) return fprintf(stderr, "suite FOLDER [WORD]\n"), 2;
+	if (argc < 2) return fprintf(stderr, "suite FOLDER [LEFT [WORD]]\n"), 2;
+	FILE *list = argc > 2 && strcmp(argv[2], "-") ? fopen(argv[2], "r") : NULL;
+	int surprises = 0;
 	snprintf(path, sizeof path, "%s/cases.txt", argv[1]);
 	FILE *f = fopen(path, "r");
 	tj_ctx *c = tj_open(NULL);
 	if (!f || !c) return fprintf(stderr, "%s cannot be read\n", path), 2;
 	for (example e; fscanf(f, "%d %199s %d %d %lf %lf %15s", &e.number, e.name, &e.nin, &e.nout, &e.rtol, &e.atol, e.how) == 7;) {
-		if (argc > 2 && !strstr(e.name, argv[2])) continue;
+		if (argc > 3 && !strstr(e.name, argv[3])) continue;
 		tj_scope *s = tj_push(c);
 		const verdict v = run(c, argv[1], &e, why);
 		tj_pop(s);
 		count[v]++;
-		if (v != AGREES) printf("%-8s %s: %s\n", words[v], e.name, why);
+		const bool left = is_left(list, e.name);
+		surprises += left == (v == AGREES);
+		if (v != AGREES && !left)
+			printf("%-8s %s: %s\n", words[v], e.name, why);
+		else if (v == AGREES && left)
+			printf("agrees   %s, which %s lists\n", e.name, argv[2]);
 		fflush(stdout);
 	}
-	for (int v = 0; v < VERDICTS; v++) printf("%d %s%s", count[v], v == AGREES ? "agree" : v == DIFFERS ? "differ" : v == FAILS ? "fail" : "are refused", v + 1 < VERDICTS ? ", " : "\n");
+	for (int v = 0; v < VERDICTS; v++)
+		printf("%d %s%s", count[v],
+		       v == AGREES    ? "agree"
+		       : v == DIFFERS ? "differ"
+		       : v == FAILS   ? "fail"
+		                      : "are refused",
+		       v + 1 < VERDICTS ? ", " : "\n");
 	fclose(f);
 	tj_close(c);
-	return count[AGREES] ? 0 : 1;
+	if (list) fclose(list);
+	return surprises || !count[AGREES];
 }

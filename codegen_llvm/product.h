@@ -37,7 +37,7 @@ struct cg_writer {
 	uint32_t round;
 	cg_str first[2][2 * LO_AHEAD_LOADS]; /* of each other load of an operand: the address at the first item of the block, r = 0 */
 	cg_num pitch;           /* of the sums of the block */
-	cg_str steps;           /* where the main load of the columns jumps: a table in scratch memory, elements from r = 0 to each step of a chunk */
+	cg_str steps;           /* where the main load of the columns jumps: a table in scratch, elements from r = 0 to each step of a chunk */
 	/* Names of the functions that it calls: */
 	cg_str pack[2], tile[CG_MOST_TILES], edge_tile[CG_MOST_TILES], strip,
 		strip_step; /* tiles by number in `rows`; of dots.c: the first ones */

@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 	tjnn_run *run = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = STEPS, .model = model, .optim = m.optim, .loader = loader,
 	                                         .schedule = &rate, .seed = SEED));
 	const clock_t begin = clock();
-	for (tj_tensor *batch[1]; tjnn_run_next(run, batch);) tjnn_run_log(run, "loss", tj_item(tj_call1(learn, TJ_LIST(batch[0]))));
+	for (tj_tensor *batch[1]; tjnn_run_next(run, batch, 1);) tjnn_run_log(run, "loss", tj_item(tj_call1(learn, TJ_LIST(batch[0]))));
 	if (tjnn_run_close(run) != TJ_OK) return tj_perror(c, stderr), 1;
 
 	tjnn_optim_swap(m.optim); /* the averages */

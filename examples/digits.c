@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 	tjnn_run *run = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = STEPS, .model = model, .optim = t.optim, .loader = loader,
 	                                         .schedule = &rate, .seed = SEED, .folder = argc > 1 ? argv[1] : NULL));
 	const clock_t begin = clock();
-	for (tj_tensor *batch[2]; tjnn_run_next(run, batch);) {
+	for (tj_tensor *batch[2]; tjnn_run_next(run, batch, 2);) {
 		tjnn_run_log(run, "loss", tj_item(tj_call1(learn, TJ_LIST(batch[0], batch[1]))));
 		if (tjnn_run_every(run, STEPS / EPOCHS)) tjnn_run_score(run, "right", tj_item(tj_call1(test, held_out)));
 	}

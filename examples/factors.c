@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 	                                         .schedule = &rate, .seed = SEED, .smaller_is_better = true));
 	const clock_t begin = clock();
 	double error = 0;
-	for (tj_tensor *batch[3]; tjnn_run_next(run, batch);) {
+	for (tj_tensor *batch[3]; tjnn_run_next(run, batch, 3);) {
 		tjnn_run_log(run, "loss", tj_item(tj_call1(learn, TJ_LIST(batch[0], batch[1], batch[2]))));
 		if (tjnn_run_every(run, STEPS / 10)) tjnn_run_score(run, "held_out", error = sqrt(tj_item(tj_call1(test, held_out))));
 	}

@@ -71,7 +71,7 @@ static double held_out_loss(tj_ctx *c, tj_fn *test, tj_tensor *ids)
 	tj_loader *l = tj_loader_open(c, data, TJ_OPTS(tj_loader_opts, .batch = BATCH, .drop_last = true, .epochs = 1));
 	double sum = 0, n = 0;
 	tj_scope *s = tj_push(c);
-	for (tj_tensor *batch[2]; tj_loader_next(l, batch); n++) {
+	for (tj_tensor *batch[2]; tj_loader_next(l, batch, 2); n++) {
 		sum += tj_item(tj_call1(test, TJ_LIST(batch[0], batch[1])));
 		tj_pop(s);
 		s = tj_push(c);
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 	                                         .schedule = &rate, .seed = o.seed, .folder = o.folder));
 	const double begin = now();
 	double first = 0, after = begin;
-	for (tj_tensor *batch[2]; tjnn_run_next(run, batch);) {
+	for (tj_tensor *batch[2]; tjnn_run_next(run, batch, 2);) {
 		const double loss = tj_item(tj_call1(learn, TJ_LIST(batch[0], batch[1])));
 		tjnn_run_log(run, "loss", loss);
 		if (!first) first = loss, after = now();

@@ -67,7 +67,7 @@ int main(void)
 
 	const clock_t begin = clock();
 	tjnn_run *run = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = STEPS, .model = model, .optim = m.optim));
-	while (tjnn_run_next(run, NULL)) tjnn_run_log(run, "loss", tj_item(tj_call1(learn, points)));
+	while (tjnn_run_next(run, NULL, 0)) tjnn_run_log(run, "loss", tj_item(tj_call1(learn, points)));
 	tj_status st = tjnn_run_close(run);
 	const double by_adam = tj_item(tj_call1(test, points));
 	const clock_t between = clock();

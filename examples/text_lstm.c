@@ -125,7 +125,7 @@ int main(int argc, char **argv)
 	tjnn_run *run = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = steps, .model = model, .optim = m.optim, .loader = loader,
 	                                         .schedule = &rate, .seed = SEED, .values = state, .folder = argc > 3 ? argv[3] : NULL));
 	const clock_t begin = clock();
-	for (tj_tensor *batch[2]; tjnn_run_next(run, batch);) {
+	for (tj_tensor *batch[2]; tjnn_run_next(run, batch, 2);) {
 		tj_tensor *keep = tj_f(tjnn_run_step(run) % turns != 0);
 		tjnn_run_log(run, "loss", tj_item(tj_call1(learn, TJ_LIST(batch[0], batch[1], keep))));
 	}

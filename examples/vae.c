@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 	                                         .schedule = &rate, .seed = SEED, .smaller_is_better = true));
 	const clock_t begin = clock();
 	double elbo = 0;
-	for (tj_tensor *batch[1]; tjnn_run_next(run, batch);) {
+	for (tj_tensor *batch[1]; tjnn_run_next(run, batch, 1);) {
 		tjnn_run_log(run, "loss", tj_item(tj_call1(learn, TJ_LIST(batch[0]))));
 		if (tjnn_run_every(run, STEPS / 10)) tjnn_run_score(run, "held_out", elbo = tj_item(tj_call1(test, TJ_LIST(held_out))));
 	}

@@ -256,6 +256,7 @@ TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* becomes the thread's curren
 TJ_API tj_ctx *tj_ctx_clone(tj_ctx *c);
 TJ_API tj_ctx *tj_ctx_use(tj_ctx *c);             /* makes c the thread's current context; returns the former one */
 TJ_API tj_ctx *tj_ctx_current(void);
+TJ_API bool tj_in_body(tj_ctx *c);                /* a body runs, or what tj_trace_begin() has begun; for libraries over this one */
 /* Frees all of c; the last one frees the engine. If c is current in this thread and the thread opened it, the context that was current
  * before that tj_open() becomes current again, if it is still open; else none is. */
 TJ_API void tj_close(tj_ctx *c);
@@ -850,8 +851,8 @@ typedef struct tj_host_opts {
 	int64_t gradient;        /* a function that computes the gradient by the first operand, of its dtype and shape: it gets the gradient by
 	                          * the result, then the other operands. Its calls come in an order that follows from the graph. 0: none */
 } tj_host_opts;
-/* The number of a function, for tj_host_call() with every context of the engine until the last tj_close(). 0 on error; then .free is not
- * called. name: that of the op in errors. */
+/* The number of a function, for tj_host_call() with every context of the engine until the last tj_close(). 0 on error, as when it has no
+ * name or .gradient is no function of the engine; then .free is not called. name: that of the op in errors. Not in a body. */
 TJ_API int64_t tj_host_function_at(const char *site, tj_ctx *c, const char *name, tj_host_fn *call, const tj_host_opts *opts);
 #define tj_host_function(c, name, call, opts) tj_host_function_at(TJ_SITE, c, name, call, opts)
 

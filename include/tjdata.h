@@ -8,7 +8,7 @@
  *           tj_tensor *batch[2];                         // u8 [64,28,28], u8 [64]
  *           for (;;) {
  *                   tj_scope *s = tj_push(c);
- *                   bool more = tj_loader_next(l, batch); // false: the end of the epoch, or an error
+ *                   bool more = tj_loader_next(l, batch, 2); // false: the end of the epoch, or an error
  *                   if (more) step(batch[0], batch[1]);
  *                   tj_pop(s);                           // gives the memory of the batch back to the loader
  *                   if (!more) break;
@@ -110,10 +110,11 @@ typedef struct tj_loader_opts {
 
 typedef struct tj_loader tj_loader;
 TJ_API tj_loader *tj_loader_open_at(const char *site, tj_ctx *c, const tj_dataset *d, const tj_loader_opts *opts);
-/* The next batch: batch[f] is field f of its items, stacked along a new axis 0. batch has room for all fields of an item. false: the
- * epoch is over, and the next call begins the next one; all epochs are over; or an error, which names the item. After an error of an item
- * it stays false until tj_loader_seek(). Batches come in one order, whatever the number of workers. */
-TJ_API bool tj_loader_next_at(const char *site, tj_loader *l, tj_tensor **batch);
+/* The next batch: batch[f] is field f of its items, stacked along a new axis 0. batch has room for `room` tensors: items with more fields
+ * are an error, and where they have fewer, NULL follows. false: the epoch is over, and the next call begins the next one; all epochs are
+ * over; or an error, which names the item. After an error it stays false until tj_loader_seek(). Batches come in one order, whatever the
+ * number of workers. */
+TJ_API bool tj_loader_next_at(const char *site, tj_loader *l, tj_tensor **batch, int room);
 TJ_API int64_t tj_loader_batches(const tj_loader *l); /* of an epoch, for this rank */
 /* The place of the next batch, and the way back there, at once: the order is a function of seed, epoch and index. epoch and batch count
  * from 0; batch may be tj_loader_batches(), the end. A loader with the same options over the same data continues where another stopped. */
@@ -121,7 +122,7 @@ TJ_API void tj_loader_tell(const tj_loader *l, int64_t *epoch, int64_t *batch);
 TJ_API tj_status tj_loader_seek_at(const char *site, tj_loader *l, int64_t epoch, int64_t batch);
 TJ_API void tj_loader_close(tj_loader *l); /* at any time; waits for the items that are being filled */
 #define tj_loader_open(c, d, opts) tj_loader_open_at(TJ_SITE, c, d, opts)
-#define tj_loader_next(l, batch) tj_loader_next_at(TJ_SITE, l, batch)
+#define tj_loader_next(l, batch, room) tj_loader_next_at(TJ_SITE, l, batch, room)
 #define tj_loader_seek(l, epoch, batch) tj_loader_seek_at(TJ_SITE, l, epoch, batch)
 /* The item at a place of an epoch's order of n items: the order of a loader with .shuffle. */
 TJ_API int64_t tj_shuffled(uint64_t seed, int64_t epoch, int64_t n, int64_t place);

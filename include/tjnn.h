@@ -35,7 +35,8 @@
  * initial values, counts, the summary, optimisers, checkpoints. Names are those of PyTorch's state_dict: "conv.weight".
  *
  * Ownership.  The struct is the caller's; it must live as long as the tjnn_model, which owns the cells in its fields. tjnn_optim_close(),
- *   then tjnn_close(), then tj_close().
+ *   then tjnn_close(), then tj_close(). In another order nothing is lost: each handle has to be closed once, and is good for nothing else
+ *   when what it stands on was closed before.
  * Errors.  As in tj.h: the current context keeps the first one; the function returns poison, NULL or a status. So it is enough to look
  *   once, at the end: a model, an optimiser, a run or a layer may be NULL everywhere, which is another error, or no answer.
  * Threads.  A model and its optimiser belong to one thread at a time. apply functions of a model may run in several threads, each with a
@@ -139,9 +140,9 @@ typedef struct tjnn_open_opts {
 	tj_dtype dtype;    /* of the parameters: a float; TJ_BOOL, which is 0: f32 */
 	const char *device; /* "cpu", "cuda:0"; NULL: that of the context */
 } tjnn_open_opts;
-/* Makes the cells of all fields; what the structs had before does not matter. One model a struct. NULL on error, with NULL in the fields:
- * two equal names, two names for a field without tjnn_shared(), a size below 0, an initial value that does not fit to its shape, out of
- * memory. Not in a body. */
+/* Makes the cells of all fields; what the structs had before does not matter. NULL on error, with NULL in the fields: two equal names, a
+ * name that is no UTF-8, two names for a field without tjnn_shared(), a size below 0, an initial value that does not fit to its shape, out
+ * of memory; a field that another open model has, which keeps it. Not in a body. */
 TJ_API tjnn_model *tjnn_open_at(const char *site, tj_ctx *c, tjnn_layers *layers, void *self, const tjnn_open_opts *opts);
 TJ_API void tjnn_close_at(const char *site, tjnn_model *m); /* releases the cells; NULL is fine */
 TJ_API int64_t tjnn_count(const tjnn_model *m);                           /* of slots */
@@ -152,7 +153,9 @@ TJ_API tj_vars tjnn_vars(const tjnn_model *m);                            /* all
 TJ_API tj_list tjnn_params(const tjnn_model *m); /* the parameters that are not frozen, for tj_grad(); until the next
                                                   * tjnn_freeze() */
 /* Parameters whose names match get no gradient and no update, or get them again. pattern: of fnmatch(3): "encoder.*"; a shared one
- * has several names. How many match; -1 on error: none does, or an optimiser is open. */
+ * has several names. How many match; -1 on error: none does. Not in a body. An open optimiser goes along: a parameter that is frozen keeps
+ * its state, and one that gets gradients again counts its own steps, as in PyTorch. Functions in direct mode, and the .state of those that
+ * are compiled, are as before: compile them anew. Thaw what a checkpoint has state for before it is loaded. */
 TJ_API int64_t tjnn_freeze_at(const char *site, tjnn_model *m, const char *pattern, bool frozen);
 TJ_API bool tjnn_frozen(const tjnn_model *m, const char *name);
 /* New initial values for parameters whose names match, as when the model was opened. How many match; -1 on error, as when
@@ -435,11 +438,20 @@ TJ_API tjnn_rule tjnn_adadelta(double lr);
 TJ_API tjnn_rule tjnn_lion(double lr);
 TJ_API tjnn_rule tjnn_muon(double lr);
 
-/* Parameters whose names match pattern, of fnmatch(3), go by a rule of their own. */
-typedef struct tjnn_group { const char *pattern; tjnn_rule rule; } tjnn_group;
+/* Parameters that go by a rule of their own: those whose names match pattern, of fnmatch(3), and for which match() is true. Either may be
+ * NULL, which every parameter fits; the list of groups ends in one where both are. A group that no parameter fits, frozen ones included, is
+ * an error of tjnn_optim_open(). match() is called there, and when a parameter is thawed. */
+typedef struct tjnn_group {
+	const char *pattern;
+	tjnn_rule rule;
+	bool (*match)(void *env, const tjnn_slot *slot);
+	void *env;
+} tjnn_group;
+/* For .match: two axes or more, as weights of layers have, which decay where biases and norms do not. */
+TJ_API bool tjnn_is_matrix(void *env, const tjnn_slot *slot);
 typedef struct tjnn_optim_opts {
 	size_t size;
-	const tjnn_group *groups;  /* a parameter belongs to the first one that it matches; the list ends in one without pattern, and is copied */
+	const tjnn_group *groups;  /* a parameter belongs to the first one that it fits; the list is copied */
 	double clip_norm;          /* gradients are scaled so that the norm over all of them is at most this; 0: no limit */
 	double clip_value;         /* each element of a gradient is kept within +- this; 0: no limit */
 	int64_t accumulate;        /* parameters move at every n-th step, by the mean of n gradients; 0: 1 */
@@ -570,7 +582,7 @@ TJ_API tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, co
  *
  *   tjnn_run *r = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = 1000, .model = model, .optim = optim, .loader = loader,
  *                                          .folder = "run"));
- *   while (tjnn_run_next(r, batch)) {          // goes on where the last checkpoint in the folder was made; a batch of the loader
+ *   while (tjnn_run_next(r, batch, 2)) {       // goes on where the last checkpoint in the folder was made; a batch of the loader
  *       tjnn_run_log(r, "loss", tj_item(tj_call1(f, TJ_LIST(batch[0], batch[1]))));
  *       if (tjnn_run_every(r, 100)) tjnn_run_score(r, "accuracy", evaluate(...)); // keeps the best; stops when it is long ago
  *   }
@@ -604,8 +616,8 @@ typedef struct tjnn_run tjnn_run;
 /* NULL on error. Then tjnn_run_next() gives false, and tjnn_run_close() the error. */
 TJ_API tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opts);
 /* Begins a step. false: all steps are made, the score has not become better for .patience, Ctrl-C was pressed (a second time ends the
- * process), tjnn_run_stop(), or there is an error. batch has room for the fields of an item; NULL: the loader is not asked. */
-TJ_API bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch);
+ * process), tjnn_run_stop(), or there is an error. batch and room are those of tj_loader_next(); NULL: the loader is not asked. */
+TJ_API bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch, int room);
 TJ_API int64_t tjnn_run_step(const tjnn_run *r);                      /* from 0 */
 TJ_API bool tjnn_run_every(const tjnn_run *r, int64_t n);             /* this step is the n-th, 2n-th, ..., or the last one */
 TJ_API void tjnn_run_log_at(const char *site, tjnn_run *r, const char *name, double value);   /* of this step: progress, CSV, TensorBoard */
@@ -617,7 +629,7 @@ TJ_API bool tjnn_run_interrupted(const tjnn_run *r);                  /* by Ctrl
 /* Saves what was not saved, unless there was an error, and frees r. The first error of the run, or TJ_OK. */
 TJ_API tj_status tjnn_run_close_at(const char *site, tjnn_run *r);
 #define tjnn_run_open(c, opts) tjnn_run_open_at(TJ_SITE, c, opts)
-#define tjnn_run_next(r, batch) tjnn_run_next_at(TJ_SITE, r, batch)
+#define tjnn_run_next(r, batch, room) tjnn_run_next_at(TJ_SITE, r, batch, room)
 #define tjnn_run_log(r, name, value) tjnn_run_log_at(TJ_SITE, r, name, value)
 #define tjnn_run_score(r, name, value) tjnn_run_score_at(TJ_SITE, r, name, value)
 #define tjnn_run_close(r) tjnn_run_close_at(TJ_SITE, r)

@@ -304,6 +304,8 @@ static void free_act(jit_act *a)
 	rt_arena_free(&a->mem);
 }
 
+bool tj_in_body(tj_ctx *c) { return c && jit_active(c); }
+
 void tj_close(tj_ctx *c)
 {
 	if (!jit_look_in(c, "tj_close")) return;

@@ -15,7 +15,12 @@ int64_t tj_host_function_at(const char *site, tj_ctx *c, const char *name, tj_ho
 	if (!in || jit_refuses_in_body(c, site, "host_function")) return 0;
 	if (!call) return jit_error(c, site, TJ_ERR_ARG, "host_function", NULL, "no function"), 0;
 	if (jit_odd_size(o.size)) return jit_error(c, site, TJ_ERR_ARG, "host_function", JIT_SIZES, o.size), 0;
-	const rt_host h = { (char *)(uintptr_t)(name ? name : op), call, o.env, o.free, o.early, o.gradient };
+	if (!name || !*name) return jit_error(c, site, TJ_ERR_ARG, "host_function", "errors of the function name it", "no name"), 0;
+	if (o.gradient && !rt_host_is_of(c->engine, o.gradient))
+		return jit_error(c, site, TJ_ERR_ARG, "host_function", "define the function that computes it first; 0: none",
+		                 ".gradient is %lld, which is no function of this engine", (long long)o.gradient),
+		       0;
+	const rt_host h = { (char *)(uintptr_t)name, call, o.env, o.free, o.early, o.gradient };
 	const int64_t n = rt_host_add(c->engine, &h);
 	if (!n) jit_error(c, site, TJ_ERR_NOMEM, "host_function", NULL, "out of memory");
 	return n;

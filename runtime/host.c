@@ -33,6 +33,14 @@ bool rt_host_find(int64_t number, rt_host *out)
 	return found;
 }
 
+bool rt_host_is_of(const void *owner, int64_t number)
+{
+	rt_lock(&lock);
+	const bool is = number > 0 && number <= (int64_t)table.all.n && table.all.v[number - 1].owner == owner;
+	rt_unlock(&lock);
+	return is;
+}
+
 void rt_host_drop(const void *owner)
 {
 	for (uint32_t i = 0;; i++) {

@@ -18,6 +18,7 @@ typedef struct rt_host {
 /* Its number; 0: out of memory. owner: of rt_host_drop(). */
 int64_t rt_host_add(const void *owner, const rt_host *h);
 bool rt_host_find(int64_t number, rt_host *out); /* false: there is none. What *out points to lives as long as its owner */
+bool rt_host_is_of(const void *owner, int64_t number); /* it is a function of this owner */
 void rt_host_drop(const void *owner);            /* all of it */
 
 #endif

@@ -275,15 +275,31 @@ static bool give(const char *site, tj_loader *l, kit_batch *b, tj_tensor **batch
 	return ok;
 }
 
-bool tj_loader_next_at(const char *site, tj_loader *l, tj_tensor **batch)
+static int fields_of(const kit_batch *b)
+{
+	int n = 0;
+	while (n < TJ_SAMPLE_FIELDS && b->field[n].put) n++;
+	return n;
+}
+
+/* A batch that the caller has no room for comes again after tj_loader_seek(). */
+static bool has_room(const kit_batch *b, int room, kit_why *w)
+{
+	const int n = fields_of(b);
+	return n <= room || kit_no(w, TJ_ERR_ARG, "items have %d fields, and there is room for %d tensor%s", n, room, room == 1 ? "" : "s");
+}
+
+bool tj_loader_next_at(const char *site, tj_loader *l, tj_tensor **batch, int room)
 {
 	static const char op[] = "loader_next";
 	kit_why w = { 0 };
 	if (!l || !batch) return tj_fail_at(site, TJ_ERR_ARG, op, NULL, "the %s is NULL", l ? "list of tensors" : "loader"), false;
+	for (int f = 0; f < room; f++) batch[f] = NULL;
 	if (l->failed || (l->o.epochs && l->epoch >= l->o.epochs)) return false;
 	if (l->batch == l->batches) return l->epoch++, l->batch = 0, false;
 	const int64_t number = l->epoch * l->batches + l->batch;
 	kit_batch *b = l->o.workers ? wait_for(l, number, &w) : fill_batch(l->filler, number, &w);
+	if (b && !has_room(b, room, &w)) kit_batch_drop(b), b = NULL;
 	if (!b) return l->failed = true, kit_report(site, op, NULL, &w), false;
 	l->batch++;
 	return give(site, l, b, batch);

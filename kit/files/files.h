@@ -61,6 +61,11 @@ bool kit_bytes_of(tj_dtype dtype, int rank, const int64_t *dim, size_t *bytes);
 tj_tensor *kit_give(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims dim, tj_dims strides, void *data);
 void kit_make_bools(tj_dtype dtype, void *data, size_t bytes); /* true is any byte but 0 in files, and 1 in tjit */
 
+/* ---- utf8.c ---- */
+/* How many bytes the first character has, and which it is (c may be NULL); 0: none, or what is there is not UTF-8. */
+size_t kit_utf8(const char *s, size_t n, uint32_t *c);
+bool kit_is_utf8(const char *s, size_t n);
+
 /* ---- npy.c ---- */
 /* An array as it lies in the file: its elements, in an order that the strides give. */
 typedef struct kit_npy {

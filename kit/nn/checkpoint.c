@@ -18,9 +18,10 @@ typedef struct item {
 typedef struct items {
 	item *at;
 	int64_t n, room;
+	kit_texts names;
 } items;
 
-static bool collect(const char *site, const char *op, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values, items *all)
+static bool collect_all(const char *site, const char *op, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values, items *all)
 {
 	const nn_slots *lists[2] = { &m->slots, o ? nn_optim_slots(o) : NULL };
 	int64_t room = 3;
@@ -52,11 +53,29 @@ static bool collect(const char *site, const char *op, const tjnn_model *m, const
 }
 static const char *name_of(const item *i) { return i->name ? i->name : i->state; }
 
-static bool has(const items *all, const char *name)
+static bool has(const items *all, const char *name) { return kit_text_find(&all->names, name, strlen(name)) >= 0; }
+
+static bool list_names(items *all)
 {
 	for (int64_t i = 0; i < all->n; i++)
-		if (!strcmp(name_of(&all->at[i]), name)) return true;
-	return false;
+		if (kit_text_put(&all->names, name_of(&all->at[i]), strlen(name_of(&all->at[i]))) < 0) return false;
+	return true;
+}
+
+static void free_items(items *all)
+{
+	kit_texts_free(&all->names);
+	free(all->at);
+}
+
+static bool collect(const char *site, const char *op, const tjnn_model *m, const tjnn_optim *o, const tjnn_value *values, items *all)
+{
+	if (o && nn_optim_model(o) != m) {
+		tj_fail(TJ_ERR_STATE, op, "", "the optimiser is %s", nn_optim_model(o) ? "of another model" : "of a model that was closed");
+		return false;
+	}
+	if (!collect_all(site, op, m, o, values, all)) return false;
+	return list_names(all) || (tj_fail(TJ_ERR_NOMEM, op, "", "out of memory"), false);
 }
 
 /* ---- saving ---- */
@@ -96,6 +115,7 @@ static void add_gathered(void *env, const char *name, tj_tensor *value)
 	item *i = &all->at[all->n++];
 	*i = (item){ .made = value };
 	snprintf(i->state, sizeof i->state, "%s", name);
+	kit_text_put(&all->names, i->state, strlen(i->state));
 }
 
 /* Rank 0 writes; all ranks learn whether it could. */
@@ -114,7 +134,8 @@ tj_status tjnn_save_at(const char *site, const tjnn_model *m, const tjnn_optim *
 {
 	items all = { 0 };
 	tj_status st = TJ_ERR_ARG;
-	if (!m || !path) return tj_fail(TJ_ERR_ARG, "tjnn_save", "", "%s", m ? "no path" : "no model"), st;
+	if (nn_refuses(site, m, "tjnn_save", false)) return TJ_ERR_STATE;
+	if (!path) return tj_fail(st, "tjnn_save", "", "no path"), st;
 	if (o && nn_optim_swapped(o)) {
 		tj_fail(TJ_ERR_STATE, "tjnn_save", "save the model alone, or swap back", "the averages are in place of the parameters");
 		return TJ_ERR_STATE;
@@ -124,7 +145,7 @@ tj_status tjnn_save_at(const char *site, const tjnn_model *m, const tjnn_optim *
 		st = write_once(site, m, o, &all, path);
 		tj_pop(s);
 	}
-	free(all.at);
+	free_items(&all);
 	return st;
 }
 
@@ -204,7 +225,8 @@ tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, const tjn
 	items all = { 0 };
 	report r = { .o = &how };
 	tj_status st = TJ_ERR_ARG;
-	if (!m || !path) return tj_fail(st, "tjnn_load", "", "%s", m ? "no path" : "no model"), st;
+	if (nn_refuses(site, m, "tjnn_load", false)) return TJ_ERR_STATE;
+	if (!path) return tj_fail(st, "tjnn_load", "", "no path"), st;
 	tj_safetensors *file = tj_safetensors_open(m->ctx, path);
 	if (!file) return TJ_ERR_IO;
 	tj_scope *s = tj_push(m->ctx);
@@ -220,7 +242,7 @@ tj_status tjnn_load_at(const char *site, tjnn_model *m, tjnn_optim *o, const tjn
 		if (st == TJ_OK && o) st = nn_optim_read_rates(site, o);
 	}
 	tj_pop(s);
-	free(all.at);
+	free_items(&all);
 	tj_safetensors_close(file);
 	return st;
 }

@@ -12,6 +12,7 @@ typedef struct point {
 struct tjnn_lbfgs {
 	const char *site; /* that opened it: of errors of the gradient */
 	tjnn_model *model;
+	nn_life *life, *of_model;
 	tj_body *body;
 	void *self;
 	int nin;
@@ -176,13 +177,23 @@ static bool search(const char *site, tjnn_lbfgs *o, double t)
 }
 
 /* ---- the step ---- */
+static bool refuses(const char *site, const tjnn_lbfgs *o, int64_t nin)
+{
+	static const char op[] = "tjnn_lbfgs_step";
+	int64_t n = 0;
+	if (!o) return tj_fail(TJ_ERR_ARG, op, "did tjnn_lbfgs_open() fail?", "no optimiser"), true;
+	if (nn_life_over(o->of_model)) return tj_fail(TJ_ERR_STATE, op, "", "the model or its context was closed"), true;
+	if (nn_refuses(site, o->model, op, false)) return true;
+	if (nin != o->nin)
+		return tj_fail(TJ_ERR_ARG, op, "as many as when it was opened", "%d arguments, %d are needed", (int)nin, o->nin), true;
+	for (int64_t i = 0; i < o->model->nparams; i++) n += nn_elements(&o->model->slots.at[o->model->which[i]]);
+	if (n != o->n) tj_fail(TJ_ERR_STATE, op, "open another optimiser", "parameters were frozen or thawed since it was opened");
+	return n != o->n;
+}
+
 double tjnn_lbfgs_step_at(const char *site, tjnn_lbfgs *o, tj_list in)
 {
-	const int64_t n = kit_length(in);
-	if (!o) return tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_step", "did tjnn_lbfgs_open() fail?", "no optimiser"), NAN;
-	if (n != o->nin)
-		return tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_step", "as many as when it was opened", "%d arguments, %d are needed", (int)n, o->nin),
-		       NAN;
+	if (refuses(site, o, kit_length(in))) return NAN;
 	o->in = in;
 	for (int64_t i = 0, at = 0; i < o->model->nparams; i++) {
 		const tjnn_slot *s = &o->model->slots.at[o->model->which[i]];
@@ -218,7 +229,9 @@ void tjnn_lbfgs_close_at(const char *site, tjnn_lbfgs *o)
 	if (!o) return;
 	double *const all[] = { o->now.x, o->now.g, o->next.x, o->next.g, o->direction, o->s, o->y, o->rho, o->alpha };
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
-	if (o->f) tj_fn_free(o->f);
+	if (o->f && !nn_life_gone(o->life)) tj_fn_free(o->f);
+	nn_life_end(site, o->life);
+	nn_life_drop(o->of_model);
 	free(o);
 }
 
@@ -238,10 +251,10 @@ static bool take_memory(tjnn_lbfgs *o)
 tjnn_lbfgs *tjnn_lbfgs_open_at(const char *site, tjnn_model *m, tj_body *loss, void *self, int nin, const tjnn_lbfgs_opts *opts)
 {
 	KIT_OPTIONS(tjnn_lbfgs_opts, given, opts, NULL)
-	if (!m || !loss || nin < 0 || nin > 32 || !m->nparams || given.history < 0 || given.iterations < 0 || !(given.lr >= 0)) {
+	if (nn_refuses(site, m, "tjnn_lbfgs_open", false)) return NULL;
+	if (!loss || nin < 0 || nin > 32 || !m->nparams || given.history < 0 || given.iterations < 0 || !(given.lr >= 0)) {
 		tj_fail(TJ_ERR_ARG, "tjnn_lbfgs_open", "", "%s",
-		        !m                    ? "no model"
-		        : !loss               ? "no body"
+		        !loss                 ? "no body"
 		        : !m->nparams         ? "all parameters are frozen"
 		        : nin < 0 || nin > 32 ? "0 to 32 arguments"
 		                              : "sizes and the rate are 0 or more");
@@ -255,9 +268,11 @@ tjnn_lbfgs *tjnn_lbfgs_open_at(const char *site, tjnn_model *m, tj_body *loss, v
 		if (given.tolerance_grad == 0) given.tolerance_grad = 1e-7;
 		if (given.tolerance_change == 0) given.tolerance_change = 1e-9;
 		*o = (tjnn_lbfgs){ .site = site, .model = m, .body = loss, .self = self, .nin = nin, .o = given };
+		o->of_model = nn_life_hold(m->life);
+		o->life = nn_life_begin(site, m->ctx, NULL);
 		for (int64_t i = 0; i < m->nparams; i++) o->n += nn_elements(&m->slots.at[m->which[i]]);
 	}
-	if (!o || !take_memory(o))
+	if (!o || !o->life || !take_memory(o))
 		tj_fail(TJ_ERR_NOMEM, "tjnn_lbfgs_open", "", "out of memory");
 	else
 		o->f = tj_compile(m->ctx, evaluate_body, o, TJ_OPTS(tj_compile_opts, .name = "lbfgs", .nin = 1 + nin, .nout = 2));

@@ -13,17 +13,26 @@ int64_t nn_elements(const tjnn_slot *s)
 	return n;
 }
 
-static bool trained(const tjnn_model *m, int64_t i) { return !m->slots.at[i].buffer && !m->slots.at[i].same_as && !m->frozen[i]; }
+bool nn_trained(const tjnn_model *m, int64_t i) { return !m->slots.at[i].buffer && !m->slots.at[i].same_as && !m->frozen[i]; }
 
 static void list_params(tjnn_model *m)
 {
 	m->nparams = 0;
 	for (int64_t i = 0; i < m->slots.n; i++)
-		if (trained(m, i)) {
+		if (nn_trained(m, i)) {
 			m->which[m->nparams] = i;
 			m->params[m->nparams++] = *m->slots.at[i].var;
 		}
 	m->params[m->nparams] = TJ_END;
+}
+
+bool nn_refuses(const char *site, const tjnn_model *m, const char *op, bool bodies)
+{
+	const bool gone = m && nn_life_gone(m->life), body = m && !gone && !bodies && tj_in_body(tj_ctx_current());
+	if (!m) tj_fail(TJ_ERR_ARG, op, "did tjnn_open() fail?", "no model");
+	if (gone) tj_fail(TJ_ERR_STATE, op, "tjnn_close() comes before tj_close()", "the context of the model was closed");
+	if (body) tj_fail(TJ_ERR_STATE, op, "call it when tj_call() has returned", "%s() is not allowed in a body", op);
+	return !m || gone || body;
 }
 
 /* ---- opening ---- */
@@ -45,7 +54,7 @@ static void release_cells(const char *site, tjnn_model *m, int64_t n)
 {
 	for (int64_t i = 0; i < n; i++) {
 		const tjnn_slot *s = &m->slots.at[i];
-		if (!s->same_as && *s->var) tj_release(*s->var);
+		if (!s->same_as && *s->var && !nn_life_gone(m->life)) tj_release(*s->var);
 		*s->var = NULL;
 	}
 }
@@ -105,6 +114,7 @@ tjnn_model *tjnn_open_at(const char *site, tj_ctx *c, tjnn_layers *layers, void 
 		}
 	}
 	if (st == TJ_OK) st = make_cells(site, m, o.device);
+	if (st == TJ_OK && !(m->life = nn_life_begin(site, c, &m->slots))) st = TJ_ERR_NOMEM, release_cells(site, m, m->slots.n);
 	if (st != TJ_OK) return free_model(m), tj_ctx_use(was), NULL;
 	for (int64_t i = 0; i < m->slots.n; i++) m->vars[i] = m->slots.at[i].var;
 	m->vars[m->slots.n] = TJ_END_VAR;
@@ -116,8 +126,9 @@ tjnn_model *tjnn_open_at(const char *site, tj_ctx *c, tjnn_layers *layers, void 
 void tjnn_close_at(const char *site, tjnn_model *m)
 {
 	if (!m) return;
-	if (m->optim) tjnn_optim_close_at(site, m->optim);
+	if (m->optim) nn_optim_detach(site, m->optim);
 	release_cells(site, m, m->slots.n);
+	nn_life_end(site, m->life);
 	free_model(m);
 }
 
@@ -150,10 +161,8 @@ bool tjnn_frozen(const tjnn_model *m, const char *name)
 static int64_t matches(const char *site, const tjnn_model *m, const char *op, const char *pattern)
 {
 	int64_t n = 0;
-	if (!m || !pattern) {
-		tj_fail(TJ_ERR_ARG, op, m ? "\"*\" matches all" : "did tjnn_open() fail?", m ? "no pattern" : "no model");
-		return -1;
-	}
+	if (nn_refuses(site, m, op, false)) return -1;
+	if (!pattern) return tj_fail(TJ_ERR_ARG, op, "\"*\" matches all", "no pattern"), -1;
 	for (int64_t i = 0; i < m->slots.n; i++) n += !m->slots.at[i].buffer && !fnmatch(pattern, m->slots.at[i].name, 0);
 	if (n) return n;
 	tj_fail(TJ_ERR_ARG, op, "tjnn_summary() prints the names; * stands for any characters", "no parameter has a name like \"%s\"",
@@ -161,25 +170,25 @@ static int64_t matches(const char *site, const tjnn_model *m, const char *op, co
 	return -1;
 }
 
-/* The slot whose tensor this one is. */
-static int64_t owner(const tjnn_model *m, int64_t i)
+int64_t nn_owner(const tjnn_model *m, int64_t i)
 {
 	return m->slots.at[i].same_as ? nn_slots_find(&m->slots, m->slots.at[i].same_as) : i;
 }
 
 int64_t tjnn_freeze_at(const char *site, tjnn_model *m, const char *pattern, bool frozen)
 {
-	if (m && m->optim) {
-		tj_fail(TJ_ERR_STATE, "tjnn_freeze", "close it with tjnn_optim_close(), and open another one afterwards",
-		        "the optimiser has state for the parameters as they are");
+	const int64_t n = matches(site, m, "tjnn_freeze", pattern);
+	if (n < 0) return n;
+	if (m->optim && (nn_optim_swapped(m->optim) || nn_optim_spread(m->optim))) {
+		tj_fail(TJ_ERR_STATE, "tjnn_freeze", "tjnn_optim_swap() swaps back; with .spread open another optimiser afterwards",
+		        nn_optim_swapped(m->optim) ? "the averages are in place of the parameters" : "the state of the optimiser is spread");
 		return -1;
 	}
-	const int64_t n = matches(site, m, "tjnn_freeze", pattern);
-	for (int64_t i = 0; n > 0 && i < m->slots.n; i++)
-		if (!m->slots.at[i].buffer && !fnmatch(pattern, m->slots.at[i].name, 0)) m->frozen[owner(m, i)] = frozen;
-	for (int64_t i = 0; n > 0 && i < m->slots.n; i++) m->frozen[i] = m->frozen[owner(m, i)];
-	if (n > 0) list_params(m);
-	return n;
+	for (int64_t i = 0; i < m->slots.n; i++)
+		if (!m->slots.at[i].buffer && !fnmatch(pattern, m->slots.at[i].name, 0)) m->frozen[nn_owner(m, i)] = frozen;
+	for (int64_t i = 0; i < m->slots.n; i++) m->frozen[i] = m->frozen[nn_owner(m, i)];
+	list_params(m);
+	return m->optim && nn_optim_follow(site, m->optim) != TJ_OK ? -1 : n;
 }
 
 int64_t tjnn_reset_at(const char *site, tjnn_model *m, const char *pattern, tjnn_init init)
@@ -187,7 +196,7 @@ int64_t tjnn_reset_at(const char *site, tjnn_model *m, const char *pattern, tjnn
 	const int64_t n = matches(site, m, "tjnn_reset", pattern);
 	for (int k = 0; k < 2; k++) /* all fit, before the first is written */
 		for (int64_t i = 0; n > 0 && i < m->slots.n; i++) {
-			const tjnn_slot *s = &m->slots.at[owner(m, i)];
+			const tjnn_slot *s = &m->slots.at[nn_owner(m, i)];
 			if (s->buffer || fnmatch(pattern, m->slots.at[i].name, 0)) continue;
 			const char *why = nn_misfit(s, init);
 			if (why) tj_fail(TJ_ERR_ARG, "tjnn_reset", "", "the initial value of %s: %s", s->name, why);

@@ -3,7 +3,7 @@
 #ifndef TJ_KIT_NN_H
 #define TJ_KIT_NN_H
 
-#include "kit/kit.h"
+#include "kit/data/data.h"
 
 #include <tjdist.h>
 #include <tjnn.h>
@@ -18,6 +18,8 @@ enum { NN_DEPTH = 64 }; /* modules within each other */
 typedef struct nn_slots {
 	tjnn_slot *at;
 	int64_t n, room;
+	kit_texts names;   /* of all; the number of a name is that of its slot */
+	kit_numbers fields; /* the slot of a field, by its address */
 } nn_slots;
 /* The slots of a walk, with names of their own; nn_slots_free() frees them. An error leaves none. */
 tj_status nn_walk(const char *site, tjnn_layers *layers, void *self, tj_dtype dtype, bool opens, nn_slots *out);
@@ -26,7 +28,10 @@ tj_status nn_walk(const char *site, tjnn_layers *layers, void *self, tj_dtype dt
 bool nn_walk_struct(const char *site, tjnn_walk *w, const char *name, void *m, size_t size);
 void nn_walk_failed(tjnn_walk *w); /* after an error of a layer: nothing more is looked at */
 void nn_slots_free(nn_slots *s);
-int64_t nn_slots_find(const nn_slots *s, const char *name); /* -1: there is none */
+/* Takes a copy of s.name, which no other slot has. false: out of memory. */
+bool nn_slots_add(nn_slots *all, tjnn_slot s);
+int64_t nn_slots_find(const nn_slots *s, const char *name);           /* -1: there is none */
+int64_t nn_slots_of_field(const nn_slots *s, tj_tensor *const *var); /* the first one in this field; -1: there is none */
 
 /* Options of a layer function: with a wrong size the walk fails. */
 #define NN_OPTIONS(type, o, opts) \
@@ -40,9 +45,21 @@ int64_t nn_slots_find(const nn_slots *s, const char *name); /* -1: there is none
 const char *nn_misfit(const tjnn_slot *s, tjnn_init init); /* NULL, or why it does not fit to the shape */
 tj_status nn_write_initial(const char *site, const tjnn_slot *s, tjnn_init init, uint64_t seed); /* into the cell; init fits */
 
+/* ---- life.c ---- */
+/* What was opened in an engine: with the slots of a model its fields count as taken until it ends. NULL: the error is reported. */
+typedef struct nn_life nn_life;
+nn_life *nn_life_begin(const char *site, tj_ctx *c, const nn_slots *s);
+bool nn_life_gone(const nn_life *l); /* the engine was closed: no tensor of it is there any more */
+void nn_life_end(const char *site, nn_life *l);
+nn_life *nn_life_hold(nn_life *l);   /* for another one that has to know when it is over; nn_life_drop() */
+void nn_life_drop(nn_life *l);       /* NULL is fine */
+bool nn_life_over(const nn_life *l); /* it was closed, or the engine was */
+bool nn_is_taken(const void *m, size_t bytes); /* a field of an open model is in this memory */
+
 /* ---- model.c ---- */
 struct tjnn_model {
 	tj_ctx *ctx;
+	nn_life *life;
 	nn_slots slots;
 	bool *frozen;       /* by slot */
 	tj_tensor ***vars;  /* of all slots; then TJ_END_VAR */
@@ -53,6 +70,10 @@ struct tjnn_model {
 	tjnn_optim *optim; /* NULL: none is open */
 };
 int64_t nn_elements(const tjnn_slot *s);
+int64_t nn_owner(const tjnn_model *m, int64_t i);  /* the slot whose tensor slot i has */
+bool nn_trained(const tjnn_model *m, int64_t i);   /* it is one of .params */
+/* There is no model, its context was closed, or a body runs and `bodies` is false: an error. */
+bool nn_refuses(const char *site, const tjnn_model *m, const char *op, bool bodies);
 const char *nn_shape_text(int rank, const int64_t *dim, char *to, size_t room); /* "[2,3]" in `to`, cut to its room */
 
 /* ---- layers.c ---- */
@@ -86,7 +107,14 @@ void nn_find_owners(const tjnn_model *m, int ranks, int *owner);
 /* moved[i] of parameters that this rank has becomes moved[i] of all, in all ranks. false: out of memory */
 bool nn_share_moved(const char *site, tj_comm *w, const tjnn_model *m, const int *owner, tj_tensor **moved);
 
+/* ---- cells.c ---- */
+void nn_optim_detach(const char *site, tjnn_optim *o);      /* its model closes: it is good for tjnn_optim_close() alone */
+tj_status nn_optim_follow(const char *site, tjnn_optim *o); /* parameters were frozen or thawed */
+
 /* ---- optim.c ---- */
+bool nn_optim_refuses(const char *site, const tjnn_optim *o, const char *op); /* there is none, or no model any more: an error */
+const tjnn_model *nn_optim_model(const tjnn_optim *o);                      /* NULL: it was closed */
+void nn_optim_exchange(tjnn_optim *o);                                      /* averages and parameters */
 tj_comm *nn_optim_comm(const tjnn_optim *o); /* NULL: it works alone */
 int64_t nn_optim_accumulates(const tjnn_optim *o); /* gradients for each move, 1 or more */
 /* Of a spread state: what the file has of other ranks is not this one's to load. */

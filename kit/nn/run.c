@@ -15,6 +15,7 @@
 
 struct tjnn_run {
 	tj_ctx *ctx;
+	nn_life *life, *of_model;
 	tjnn_run_opts o;
 	int64_t step, next;   /* the one that runs, and the one to begin next */
 	int64_t epoch, batch; /* of the loader, after the step that runs */
@@ -169,6 +170,8 @@ static void free_run(tjnn_run *r)
 {
 	if (!r) return;
 	if (r->lock >= 0) close(r->lock);
+	nn_life_end("tjnn_run_close()", r->life);
+	nn_life_drop(r->of_model);
 	free(r->values);
 	free(r);
 }
@@ -176,8 +179,9 @@ static void free_run(tjnn_run *r)
 tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opts)
 {
 	KIT_OPTIONS(tjnn_run_opts, o, opts, NULL)
-	if (!c || !o.model || o.steps < 0 || o.save_every < 0 || o.keep < 0 || o.patience < 0) {
-		tj_fail(TJ_ERR_ARG, "tjnn_run_open", "", "%s", !c ? "no context" : !o.model ? "no model" : "numbers are 0 or more");
+	if (nn_refuses(site, o.model, "tjnn_run_open", false) || (o.optim && nn_optim_refuses(site, o.optim, "tjnn_run_open"))) return NULL;
+	if (!c || o.steps < 0 || o.save_every < 0 || o.keep < 0 || o.patience < 0) {
+		tj_fail(TJ_ERR_ARG, "tjnn_run_open", "", "%s", c ? "numbers are 0 or more" : "no context");
 		return NULL;
 	}
 	if (!o.save_every) o.save_every = o.steps >= 10 ? o.steps / 10 : 1;
@@ -189,8 +193,9 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 	if (r) r->ranks = tj_comm_size(r->comm);
 	if (r && o.loader) tj_loader_tell(o.loader, &r->epoch, &r->batch);
 	tj_ctx *was = tj_ctx_use(c);
-	bool ok = r && make_values(r);
+	bool ok = r && make_values(r) && (r->life = nn_life_begin(site, c, NULL));
 	if (!ok) tj_fail(TJ_ERR_NOMEM, "tjnn_run_open", "", "out of memory");
+	if (ok) r->of_model = nn_life_hold(o.model->life);
 	ok = ok && open_folder(site, r) == TJ_OK;
 	tj_ctx_use(was ? was : c);
 	if (!ok) {
@@ -214,13 +219,13 @@ static uint64_t seed_of(const tjnn_run *r)
 	return z ^ (z >> 27);
 }
 
-static bool next_batch(const char *site, tjnn_run *r, tj_tensor **batch)
+static bool next_batch(const char *site, tjnn_run *r, tj_tensor **batch, int room)
 {
 	if (!batch) return true;
 	if (!r->o.loader)
 		return tj_fail(TJ_ERR_ARG, "tjnn_run_next", "set .loader of tjnn_run_opts, or pass NULL", "the run has no loader"), false;
-	bool more = tj_loader_next(r->o.loader, batch);
-	if (!more && tj_loader_batches(r->o.loader) > 0) more = tj_loader_next(r->o.loader, batch); /* the first one of the next epoch */
+	bool more = tj_loader_next(r->o.loader, batch, room);
+	if (!more && tj_loader_batches(r->o.loader) > 0) more = tj_loader_next(r->o.loader, batch, room); /* the first one of the next epoch */
 	if (!more) r->why = "the loader has no more batches";
 	tj_loader_tell(r->o.loader, &r->epoch, &r->batch);
 	return more;
@@ -237,10 +242,17 @@ static bool end_step(const char *site, tjnn_run *r)
 	return r->next % r->o.save_every || save(site, r) == TJ_OK;
 }
 
-/* An error of the program's step ends the run, too. */
-static bool failed(tjnn_run *r)
+/* An error of the program's step ends the run, too; and so does the end of what it stands on. */
+static bool failed(const char *site, tjnn_run *r)
 {
-	const tj_status st = tj_check(r->ctx);
+	if (nn_life_gone(r->life)) r->scope = NULL, r->ctx = NULL;
+	if (nn_life_over(r->of_model) && !r->failed) {
+		tj_fail(TJ_ERR_STATE, "tjnn_run", "tjnn_run_close() comes before tjnn_close(), and that before tj_close()",
+		        "the model or the context of the run was closed");
+		r->error = TJ_ERR_STATE;
+		r->failed = true;
+	}
+	const tj_status st = r->ctx ? tj_check(r->ctx) : TJ_OK;
 	if (st == TJ_OK) return r->failed;
 	if (!r->failed) r->error = st;
 	return r->failed = true;
@@ -259,11 +271,11 @@ static void stop_together(const char *site, tjnn_run *r)
 	tj_pop(s);
 }
 
-bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
+bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch, int room)
 {
 	if (!r) return tj_fail(TJ_ERR_ARG, "tjnn_run_next", "did tjnn_run_open() fail?", "no run"), false;
-	if (failed(r)) return false;
-	if (!end_step(site, r)) return !failed(r);
+	if (failed(site, r)) return false;
+	if (!end_step(site, r)) return !failed(site, r);
 	if (interrupts) r->stopped = true, r->why = "interrupted";
 	if (tj_comm_size(r->comm) > 1) stop_together(site, r);
 	if (r->stopped || r->next >= r->o.steps) return false;
@@ -271,7 +283,7 @@ bool tjnn_run_next_at(const char *site, tjnn_run *r, tj_tensor **batch)
 	r->scope = tj_push(r->ctx);
 	tj_seed(r->ctx, seed_of(r));
 	if (r->o.schedule && r->o.optim) tjnn_schedule_set(r->o.schedule, r->o.optim, r->step / nn_optim_accumulates(r->o.optim));
-	if (next_batch(site, r, batch) && !failed(r)) return true;
+	if (next_batch(site, r, batch, room) && !failed(site, r)) return true;
 	tj_pop(r->scope);
 	r->scope = NULL;
 	return false;
@@ -329,8 +341,8 @@ bool tjnn_run_score_at(const char *site, tjnn_run *r, const char *name, double v
 tj_status tjnn_run_close_at(const char *site, tjnn_run *r)
 {
 	if (!r) return tj_check(tj_ctx_current());
-	if (!failed(r) && end_step(site, r)) save(site, r);
-	failed(r);
+	if (!failed(site, r) && end_step(site, r)) save(site, r);
+	failed(site, r);
 	const tj_status st = r->error;
 	nn_progress_end(&r->progress, r->next, r->failed ? "there was an error" : r->why);
 	nn_metrics_close(&r->metrics);

@@ -16,17 +16,35 @@ struct tjnn_walk {
 	char name[NN_NAME];   /* of tjnn_name() */
 };
 
-int64_t nn_slots_find(const nn_slots *s, const char *name)
+int64_t nn_slots_find(const nn_slots *s, const char *name) { return kit_text_find(&s->names, name, strlen(name)); }
+
+int64_t nn_slots_of_field(const nn_slots *s, tj_tensor *const *var)
 {
-	for (int64_t i = 0; i < s->n; i++)
-		if (!strcmp(s->at[i].name, name)) return i;
-	return -1;
+	const int64_t *i = kit_number_find(&s->fields, (uint64_t)(uintptr_t)var);
+	return i ? *i : -1;
+}
+
+bool nn_slots_add(nn_slots *all, tjnn_slot s)
+{
+	if (all->n == all->room) {
+		const int64_t room = all->room ? 2 * all->room : 32;
+		tjnn_slot *more = realloc(all->at, (size_t)room * sizeof *more);
+		if (!more) return false;
+		all->at = more;
+		all->room = room;
+	}
+	if (!(s.name = strdup(s.name))) return false;
+	all->at[all->n++] = s;
+	return kit_text_put(&all->names, s.name, strlen(s.name)) >= 0 &&
+	       kit_number_put(&all->fields, (uint64_t)(uintptr_t)s.var, all->n - 1);
 }
 
 void nn_slots_free(nn_slots *s)
 {
 	for (int64_t i = 0; i < s->n; i++) free((void *)(uintptr_t)s->at[i].name);
 	free(s->at);
+	free(s->fields.v);
+	kit_texts_free(&s->names);
 	*s = (nn_slots){ 0 };
 }
 
@@ -42,18 +60,33 @@ static void nomem(const char *site, tjnn_walk *w)
 static bool bad_name(const char *site, tjnn_walk *w, const char *name)
 {
 	if (w->failed) return true;
-	if (name && *name && strlen(w->prefix) + strlen(name) < NN_NAME - 1) return false;
+	const bool text = name && *name, utf8 = text && kit_is_utf8(name, strlen(name));
+	if (utf8 && strlen(w->prefix) + strlen(name) < NN_NAME - 1 && strcmp(name, "__metadata__")) return false;
 	w->failed = true;
-	if (!name || !*name)
+	if (text && !utf8)
+		tj_fail(TJ_ERR_ARG, "tjnn_walk", "checkpoints have names in UTF-8", "a name below \"%s\" is no UTF-8", w->prefix);
+	else if (text && !strcmp(name, "__metadata__"))
+		tj_fail(TJ_ERR_ARG, "tjnn_walk", "safetensors has it for a purpose of its own", "a layer has the name %s", name);
+	else if (!text)
 		tj_fail(TJ_ERR_ARG, "tjnn_walk", "each layer has a name", "a name below \"%s\" is empty", w->prefix);
 	else
 		tj_fail(TJ_ERR_LIMIT, "tjnn_walk", "shorten it", "the name %s%s has more than %d characters", w->prefix, name, NN_NAME - 2);
 	return true;
 }
 
+/* A model opens: memory of a layer or field that another open model has. */
+static bool in_another_model(const char *site, tjnn_walk *w, const char *name, const void *m, size_t size)
+{
+	if (!w->opens || !nn_is_taken(m, size)) return false;
+	w->failed = true;
+	tj_fail(TJ_ERR_STATE, "tjnn_open", "close the other one first with tjnn_close(); each model has a struct of its own",
+	        "%s is in a struct that another model has", name);
+	return true;
+}
+
 bool nn_walk_struct(const char *site, tjnn_walk *w, const char *name, void *m, size_t size)
 {
-	if (bad_name(site, w, name)) return false;
+	if (bad_name(site, w, name) || (m && in_another_model(site, w, name, m, size))) return false;
 	if (m && w->opens) memset(m, 0, size);
 	if (m) return true;
 	w->failed = true;
@@ -100,28 +133,16 @@ static void add(const char *site, tjnn_walk *w, const char *name, tjnn_slot s)
 		tj_fail(TJ_ERR_ARG, "tjnn_walk", "layers of one module have different names", "there are two of the name %s", full);
 		return;
 	}
-	for (int64_t i = 0; !s.same_as && i < all->n; i++)
-		if (all->at[i].var == s.var) {
-			w->failed = true;
-			tj_fail(TJ_ERR_ARG, "tjnn_walk", "each layer has a struct of its own; tjnn_shared() gives one parameter two names",
-			        "%s is in the same field as %s", full, all->at[i].name);
-			return;
-		}
-	if (all->n == all->room) {
-		const int64_t room = all->room ? 2 * all->room : 32;
-		tjnn_slot *more = realloc(all->at, (size_t)room * sizeof *more);
-		if (!more) {
-			nomem(site, w);
-			return;
-		}
-		all->at = more;
-		all->room = room;
+	const int64_t other = s.same_as ? -1 : nn_slots_of_field(all, s.var);
+	if (other >= 0) {
+		w->failed = true;
+		tj_fail(TJ_ERR_ARG, "tjnn_walk", "each layer has a struct of its own; tjnn_shared() gives one parameter two names",
+		        "%s is in the same field as %s", full, all->at[other].name);
+		return;
 	}
-	s.name = strdup(full);
-	if (s.name)
-		all->at[all->n++] = s;
-	else
-		nomem(site, w);
+	if (in_another_model(site, w, full, s.var, sizeof *s.var)) return;
+	s.name = full;
+	if (!nn_slots_add(all, s)) nomem(site, w);
 }
 
 void tjnn_param_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_dims shape, tjnn_init init)
@@ -147,10 +168,10 @@ void tjnn_buffer_at(const char *site, tjnn_walk *w, const char *name, tj_tensor 
 void tjnn_shared_at(const char *site, tjnn_walk *w, const char *name, tj_tensor **var, tj_tensor **of)
 {
 	if (bad_leaf(site, w, name, var)) return;
-	for (int64_t i = 0; i < w->slots->n; i++) {
+	const int64_t i = nn_slots_of_field(w->slots, of);
+	if (i >= 0) {
 		tjnn_slot s = w->slots->at[i];
-		if (s.var != of || s.same_as) continue;
-		s.same_as = s.name; /* lives as long as this slot */
+		if (!s.same_as) s.same_as = s.name; /* lives as long as this slot */
 		s.var = var;
 		add(site, w, name, s);
 		return;

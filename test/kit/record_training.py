@@ -23,12 +23,13 @@ def sums(ps):
     k = torch.arange(1, len(flat) + 1, dtype=torch.float64)
     return float((flat * k).sum()), float((flat * flat / k).sum())
 
-def torch_run(make, dtype, clip=None, accumulate=1):
+def torch_run(make, dtype, clip=None, accumulate=1, thaw=False):
     torch.set_default_dtype(dtype)  # NAdam keeps a product of scalars in it
     ps = [torch.nn.Parameter(p) for p in at_first(dtype)]
     o = make(ps)
     out = []
-    for _ in range(STEPS):
+    for i in range(STEPS):
+        ps[0].requires_grad_(not thaw or i // 5 % 2 == 1)  # frozen, thawed, frozen, thawed
         o.zero_grad()
         for _ in range(accumulate): (loss_of(ps, dtype) / accumulate).backward()
         if clip: torch.nn.utils.clip_grad_norm_(ps, clip)
@@ -91,6 +92,10 @@ OPTIMS = {
     "accumulated": lambda d: torch_run(lambda p: O.AdamW(p, lr=.05), d, accumulate=3),
     "groups": lambda d: torch_run(lambda p: O.AdamW([{"params": p[:1]}, {"params": p[1:], "lr": .01, "weight_decay": 0.}], lr=.05), d),
 }
+
+for name, make in {"sgd": lambda p: O.SGD(p, lr=.05, momentum=.9), "adamw": lambda p: O.AdamW(p, lr=.05),
+                   "adagrad": lambda p: O.Adagrad(p, lr=.1, lr_decay=.1), "nadam": lambda p: O.NAdam(p, lr=.05)}.items():
+    OPTIMS["thaw_" + name] = lambda d, make=make: torch_run(make, d, thaw=True)
 
 def scheduled(make, steps=60, lr=.1):
     o = O.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr)

@@ -89,7 +89,7 @@ static void take(tj_ctx *c, tj_loader *l, seen *to)
 	for (bool more = true; more;) {
 		tj_tensor *b[3];
 		tj_scope *s = tj_push(c);
-		if ((more = tj_loader_next(l, b))) {
+		if ((more = tj_loader_next(l, b, 3))) {
 			const int64_t n = tj_dim(b[0], 0), *index = tj_data(b[0]);
 			const float *v = tj_data(b[2]);
 			assert_true(tj_rank(b[0]) == 1 && tj_rank(b[2]) == 2 && tj_dim(b[2], 1) == 3 && to->n + n <= MOST);
@@ -192,8 +192,8 @@ static void places(void **s)
 		}
 		assert_int_equal(tj_loader_seek(l, 0, 10), TJ_OK); /* the end of the epoch */
 		tj_tensor *b[3];
-		assert_false(tj_loader_next(l, b));
-		assert_true(tj_loader_next(l, b));
+		assert_false(tj_loader_next(l, b, 3));
+		assert_true(tj_loader_next(l, b, 3));
 		assert_int_equal(tj_loader_seek(l, 0, 11), TJ_ERR_ARG);
 		kit_error(c, TJ_ERR_ARG, "no batch 11 of epoch 0");
 		assert_int_equal(tj_loader_seek(l, 3, 0), TJ_ERR_ARG);
@@ -214,7 +214,7 @@ static void early_ends(void **s)
 		tj_loader *l = tj_loader_open(c, &d, TJ_OPTS(tj_loader_opts, .batch = 4, .workers = i % 4, .shuffle = true));
 		tj_tensor *b[3];
 		tj_scope *scope = tj_push(c);
-		for (int k = 0; k < i % 7; k++) assert_true(tj_loader_next(l, b));
+		for (int k = 0; k < i % 7; k++) assert_true(tj_loader_next(l, b, 3));
 		if (i % 5 == 4) assert_int_equal(tj_loader_seek(l, i, 3), TJ_OK);
 		tj_loader_close(l);
 		if (i % 7) assert_true(tj_item_i(tj_sum(b[0], TJ_ALL, false)) >= 0); /* a batch outlives its loader */
@@ -235,17 +235,17 @@ static void bad_item(void **s)
 		const tj_dataset d = counting_set(&x);
 		tj_loader *l = tj_loader_open(c, &d, TJ_OPTS(tj_loader_opts, .batch = 4, .workers = workers));
 		tj_tensor *b[3];
-		for (int k = 0; k < 5; k++) assert_true(tj_loader_next(l, b)); /* what stands before it comes */
-		assert_false(tj_loader_next(l, b));
+		for (int k = 0; k < 5; k++) assert_true(tj_loader_next(l, b, 3)); /* what stands before it comes */
+		assert_false(tj_loader_next(l, b, 3));
 		kit_error(c, TJ_ERR_ARG, "item 23: wave 23 is damaged");
-		assert_false(tj_loader_next(l, b));
+		assert_false(tj_loader_next(l, b, 3));
 		kit_ok(c);
 		int64_t epoch, batch;
 		tj_loader_tell(l, &epoch, &batch);
 		assert_true(epoch == 0 && batch == 5);
 		assert_int_equal(tj_loader_seek(l, 0, 6), TJ_OK); /* on, behind it */
-		for (int k = 6; k < 13; k++) assert_true(tj_loader_next(l, b));
-		assert_false(tj_loader_next(l, b));
+		for (int k = 6; k < 13; k++) assert_true(tj_loader_next(l, b, 3));
+		assert_false(tj_loader_next(l, b, 3));
 		kit_ok(c);
 		tj_loader_close(l);
 	}
@@ -293,7 +293,7 @@ static void wrong_items(void **s)
 			const tj_dataset d = { .self = &what, .length = four, .item = wrong_item };
 			tj_loader *l = tj_loader_open(c, &d, TJ_OPTS(tj_loader_opts, .batch = 4, .workers = workers));
 			tj_tensor *b[8];
-			assert_false(tj_loader_next(l, b));
+			assert_false(tj_loader_next(l, b, 8));
 			assert_true(tj_check(c) != TJ_OK);
 			const char *text = tj_last_error(c)->message;
 			if (strncmp(text, "item 2: ", 8) != 0 || !strstr(text, why[what])) fail_msg("%d: \"%s\" is not in \"%s\"", what, why[what], text);
@@ -339,7 +339,7 @@ static void wrong_options(void **s)
 	x.n = 0; /* epochs without a batch */
 	tj_loader *l = tj_loader_open(c, &d, TJ_OPTS(tj_loader_opts, .workers = 1));
 	tj_tensor *b[3];
-	assert_true(!tj_loader_next(l, b) && !tj_loader_next(l, b) && !tj_loader_batches(l));
+	assert_true(!tj_loader_next(l, b, 3) && !tj_loader_next(l, b, 3) && !tj_loader_batches(l));
 	tj_loader_close(l);
 	kit_ok(c);
 	tj_close(c);
@@ -369,7 +369,7 @@ static void padded(void **s)
 		tj_loader *l = tj_loader_open(c, &d, TJ_OPTS(tj_loader_opts, .batch = 4, .workers = workers, .pad = true, .pad_values = { -9, 0.5 }));
 		tj_tensor *b[3];
 		for (int e = 0; e < 3; e++) {
-			assert_true(tj_loader_next(l, b));
+			assert_true(tj_loader_next(l, b, 3));
 			assert_true(tj_rank(b[0]) == 2 && tj_dim(b[0], 1) == 3 && tj_rank(b[1]) == 3 && tj_dim(b[1], 2) == 3 && tj_rank(b[2]) == 1);
 			assert_memory_equal(tj_data(b[0]), want, sizeof want);
 			assert_memory_equal(tj_data(b[2]), "\2\3\0\1", 4);
@@ -378,7 +378,7 @@ static void padded(void **s)
 				const int32_t v = want[i / 6 * 3 + i % 3];
 				assert_true(tj_from_f16(h[i]) == (v == -9 ? 0.5 : v));
 			}
-			assert_false(tj_loader_next(l, b));
+			assert_false(tj_loader_next(l, b, 3));
 		}
 		tj_loader_close(l);
 	}
@@ -393,17 +393,17 @@ static void buckets(void **s)
 	tj_tensor *b[3];
 	(void)s;
 	tj_loader *l = tj_loader_open(c, &d, TJ_OPTS(tj_loader_opts, .batch = 2, .workers = 1, .pad = true, .buckets = TJ_SHAPE(2, 4, 8)));
-	assert_true(tj_loader_next(l, b));
+	assert_true(tj_loader_next(l, b, 3));
 	assert_true(tj_dim(b[0], 1) == 4 && tj_dim(b[1], 1) == 2 && tj_dim(b[1], 2) == 3); /* axis 0 of an item */
-	assert_true(tj_loader_next(l, b));
+	assert_true(tj_loader_next(l, b, 3));
 	assert_true(tj_dim(b[0], 1) == 2);
 	tj_loader_close(l);
 	l = tj_loader_open(c, &d, TJ_OPTS(tj_loader_opts, .batch = 2, .pad = true, .pad_fields = 1, .buckets = TJ_SHAPE(2)));
-	assert_false(tj_loader_next(l, b));
+	assert_false(tj_loader_next(l, b, 3));
 	kit_error(c, TJ_ERR_SHAPE, "field 1 is f16[2,3], and that of the first item of the batch f16[2,2]"); /* not padded */
 	tj_loader_close(l);
 	l = tj_loader_open(c, &d, TJ_OPTS(tj_loader_opts, .batch = 2, .pad = true, .buckets = TJ_SHAPE(2)));
-	assert_false(tj_loader_next(l, b));
+	assert_false(tj_loader_next(l, b, 3));
 	kit_error(c, TJ_ERR_SHAPE, "field 0 has 3 rows, more than the last of .buckets");
 	tj_loader_close(l);
 	tj_close(c);
@@ -422,15 +422,15 @@ static void arrays(void **s)
 	kit_ok(c);
 	tj_pop(scope);
 	tj_loader *l = tj_loader_open(c, d, TJ_OPTS(tj_loader_opts, .batch = 2, .workers = 2));
-	assert_true(tj_loader_next(l, b));
+	assert_true(tj_loader_next(l, b, 2));
 	assert_f32(b[0], 1, 4, 2, 5);
-	assert_true(tj_loader_next(l, b));
+	assert_true(tj_loader_next(l, b, 2));
 	assert_f32(b[0], 3, 6);
 	assert_int_equal(tj_item_i(b[1]), 9);
 	tj_loader_close(l);
 	tj_dataset *part = tj_dataset_part(d, 1, -1);
 	l = tj_loader_open(c, part, TJ_OPTS(tj_loader_opts, .batch = 8));
-	assert_true(tj_loader_next(l, b));
+	assert_true(tj_loader_next(l, b, 2));
 	assert_f32(b[0], 2, 5, 3, 6);
 	tj_loader_close(l);
 	assert_null(tj_dataset_part(d, 1, 3));
@@ -458,7 +458,7 @@ static void windows(void **s)
 			kit_ok(c);
 			tj_loader *l = tj_loader_open(c, d, NULL);
 			assert_int_equal(tj_loader_batches(l), n < 5 ? 0 : (n - 5) / 3 + 1);
-			for (int64_t k = 0; tj_loader_next(l, b); k++)
+			for (int64_t k = 0; tj_loader_next(l, b, 2); k++)
 				for (int64_t i = 0; i < 4; i++) {
 					assert_int_equal(((const int64_t *)tj_data(b[0]))[i], 3 * k + i);
 					assert_int_equal(((const int64_t *)tj_data(b[1]))[i], 3 * k + i + 1);
@@ -496,10 +496,10 @@ static void mapped(void **s)
 	tj_dataset *d = tj_dataset_arrays(c, TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(3, 1), (float[]){ 1, 2, 5 })));
 	tj_dataset *m = tj_dataset_map(d, twice, &add);
 	tj_loader *l = tj_loader_open(c, m, TJ_OPTS(tj_loader_opts, .batch = 2, .workers = 2));
-	assert_true(tj_loader_next(l, b));
+	assert_true(tj_loader_next(l, b, 1));
 	const float *v = tj_data(b[0]);
 	assert_true(v[0] == 2 && v[2] == 4 && v[1] >= 100 && v[3] <= 103);
-	assert_false(tj_loader_next(l, b));
+	assert_false(tj_loader_next(l, b, 1));
 	kit_error(c, TJ_ERR_ARG, "item 2: five");
 	tj_loader_close(l);
 	assert_null(tj_dataset_map(d, NULL, NULL));
@@ -510,13 +510,38 @@ static void mapped(void **s)
 	tj_close(c);
 }
 
+/* Three fields, and room for two: nothing is written beyond it, and a seek brings the batch again. */
+static void room(void **s)
+{
+	(void)s;
+	for (int workers = 0; workers < 2; workers++) {
+		tj_ctx *c = tj_open(NULL);
+		tj_tensor *x = tj_arange(TJ_I64, 0, 6, 1), *mark = tj_i(7), *b[5] = { mark, mark, mark, mark, mark };
+		tj_dataset *d = tj_dataset_arrays(c, TJ_LIST(x, x, x));
+		tj_loader *l = tj_loader_open(c, d, TJ_OPTS(tj_loader_opts, .batch = 2, .workers = workers));
+		for (int n = 0; n < 3; n++) {
+			assert_false(tj_loader_next(l, b, n));
+			kit_error(c, TJ_ERR_ARG, "items have 3 fields");
+			assert_ptr_equal(b[n], mark);
+			assert_false(tj_loader_next(l, b, n)); /* until the seek */
+			assert_int_equal(tj_loader_seek(l, 0, 0), TJ_OK);
+		}
+		b[4] = mark;
+		assert_true(tj_loader_next(l, b, 4) && !b[3] && b[4] == mark && tj_item_i(tj_select(b[2], 0, 1)) == 1);
+		tj_loader_close(l);
+		tj_dataset_free(d);
+		kit_ok(c);
+		tj_close(c);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_a_permutation), cmocka_unit_test(is_fair),     cmocka_unit_test(one_order),     cmocka_unit_test(ranks),
 		cmocka_unit_test(places),           cmocka_unit_test(early_ends),  cmocka_unit_test(bad_item),      cmocka_unit_test(wrong_items),
 		cmocka_unit_test(wrong_options),    cmocka_unit_test(padded),      cmocka_unit_test(buckets),       cmocka_unit_test(arrays),
-		cmocka_unit_test(windows),          cmocka_unit_test(mapped),
+		cmocka_unit_test(windows),          cmocka_unit_test(mapped),     cmocka_unit_test(room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,7 +138,7 @@ static void texts(void **s)
 	assert_memory_equal(tj_data(t), "hello", 5);
 	tj_dataset *d = tj_dataset_windows(c, t, 3, 1); /* bytes as tokens */
 	tj_loader *l = tj_loader_open(c, d, TJ_OPTS(tj_loader_opts, .batch = 2, .workers = 1));
-	assert_true(tj_loader_next(l, b) && ((const int64_t *)tj_data(b[1]))[5] == 'o');
+	assert_true(tj_loader_next(l, b, 2) && ((const int64_t *)tj_data(b[1]))[5] == 'o');
 	tj_loader_close(l);
 	tj_dataset_free(d);
 	put_file(h, "", 0);

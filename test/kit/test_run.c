@@ -192,7 +192,7 @@ static void test_run(void **state)
 	tjnn_run *r = tjnn_run_open(c, &o);
 	kit_ok(c);
 	int steps = 0, every = 0;
-	while (tjnn_run_next(r, NULL)) {
+	while (tjnn_run_next(r, NULL, 0)) {
 		assert_int_equal(tjnn_run_step(r), steps++);
 		tjnn_run_log(r, "loss", 1. / steps);
 		every += tjnn_run_every(r, 4);
@@ -208,7 +208,7 @@ static void test_run(void **state)
 	assert_null(tjnn_run_open(c, &o));
 	kit_error(c, TJ_ERR_STATE, "another run is at work there");
 	assert_true(tjnn_run_best(r) == 0.5);
-	while (tjnn_run_next(r, NULL)) {
+	while (tjnn_run_next(r, NULL, 0)) {
 		assert_int_equal(tjnn_run_step(r), steps++);
 		tjnn_run_log(r, "loss", 1. / steps);
 		if (tjnn_run_every(r, 4)) tjnn_run_score(r, "accuracy", steps == 8 ? 0.9 : 0.5);
@@ -231,18 +231,18 @@ static void test_run(void **state)
 	o = run_opts(m, NULL);
 	o.patience = 2, o.steps = 100, o.smaller_is_better = true;
 	r = tjnn_run_open(c, &o);
-	for (steps = 0; tjnn_run_next(r, NULL); steps++) tjnn_run_score(r, "loss", steps < 5 ? 10 - steps : 6);
+	for (steps = 0; tjnn_run_next(r, NULL, 0); steps++) tjnn_run_score(r, "loss", steps < 5 ? 10 - steps : 6);
 	assert_int_equal(steps, 8);
 	assert_int_equal(tjnn_run_close(r), TJ_OK);
 	r = tjnn_run_open(c, &o);
-	for (steps = 0; tjnn_run_next(r, NULL); steps++)
+	for (steps = 0; tjnn_run_next(r, NULL, 0); steps++)
 		if (steps == 3) tj_add(F32(c, 1, 2), F32(c, 1, 2, 3));
 	assert_int_equal(steps, 4);
 	assert_int_equal(tjnn_run_close(r), TJ_ERR_SHAPE);
 	assert_non_null(strstr(tj_last_error(c)->message, "f32[2]"));
 	tj_tensor *batch[1];
 	r = tjnn_run_open(c, &o);
-	assert_false(tjnn_run_next(r, batch));
+	assert_false(tjnn_run_next(r, batch, 1));
 	assert_int_equal(tjnn_run_close(r), TJ_ERR_ARG);
 	assert_non_null(strstr(tj_last_error(c)->message, "no loader"));
 	assert_null(tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = 5)));
@@ -251,7 +251,7 @@ static void test_run(void **state)
 	assert_null(tjnn_run_open(c, &o));
 	kit_error(c, TJ_ERR_IO, "/proc/nowhere/x");
 	r = tjnn_run_open(c, &o); /* a program that does not look at r sees the error at the end */
-	assert_false(tjnn_run_next(r, NULL) || tjnn_run_interrupted(r));
+	assert_false(tjnn_run_next(r, NULL, 0) || tjnn_run_interrupted(r));
 	assert_true(isnan(tjnn_run_best(r)));
 	assert_int_equal(tjnn_run_close(r), TJ_ERR_IO);
 	tjnn_close(m);
@@ -270,7 +270,7 @@ static void test_progress(void **state)
 	FILE *f = tmpfile();
 	o.quiet = false, o.progress = f, o.steps = 40;
 	tjnn_run *r = tjnn_run_open(c, &o);
-	while (tjnn_run_next(r, NULL)) {
+	while (tjnn_run_next(r, NULL, 0)) {
 		tjnn_run_log(r, "loss", 1.5);
 		tjnn_run_log(r, "accuracy", (double)tjnn_run_step(r));
 		if (tjnn_run_step(r) == 20) tjnn_run_stop(r);

@@ -330,7 +330,7 @@ static void test_no_model(void **state)
 	kit_error(c, TJ_ERR_ARG, "no model");
 	assert_int_equal(tjnn_reset(NULL, "*", tjnn_constant(0)), -1);
 	kit_error(c, TJ_ERR_ARG, "no model");
-	assert_false(tjnn_run_next(NULL, NULL));
+	assert_false(tjnn_run_next(NULL, NULL, 0));
 	kit_error(c, TJ_ERR_ARG, "no run");
 	assert_true(isnan(tjnn_lbfgs_step(NULL, NULL)));
 	kit_error(c, TJ_ERR_ARG, "no optimiser");

@@ -129,7 +129,7 @@ int main(int argc, char **argv)
 	                                       .seed = 5, .values = values, .folder = o.folder, .save_every = 7, .keep = 2, .quiet = true,
 	                                       .tensorboard = true));
 	tj_tensor *b[3];
-	while (r && tjnn_run_next(r, b)) {
+	while (r && tjnn_run_next(r, b, 3)) {
 		const double loss = tj_item(tj_call1(f, TJ_LIST(b[0], b[1], b[2])));
 		sum += loss;
 		seen += tj_dim(b[0], 0);

@@ -30,7 +30,7 @@ int main(void)
 	tjnn_run *r = tjnn_run_open(c, TJ_OPTS(tjnn_run_opts, .steps = 300, .model = m, .optim = t.optim, .loader = l, .quiet = true));
 	tj_tensor *b[2];
 	double loss = 1;
-	while (tjnn_run_next(r, b)) tjnn_run_log(r, "loss", loss = tj_item(tj_call1(f, TJ_LIST(b[0], b[1]))));
+	while (tjnn_run_next(r, b, 2)) tjnn_run_log(r, "loss", loss = tj_item(tj_call1(f, TJ_LIST(b[0], b[1]))));
 	if (tjnn_run_close(r) != TJ_OK || tj_check(c) != TJ_OK) tj_perror(c, stderr), loss = 1;
 	printf("loss %g\n", loss);
 	tj_loader_close(l);

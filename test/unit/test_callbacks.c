@@ -416,6 +416,8 @@ static void try_what_is_allowed(const probe *p)
 	fclose(null);
 	ALLOWED(tj_fn_stats, kit_stats(p->f).calls > 0 || p->at == KEY_FILTER);
 	ALLOWED(tj_ctx_current, tj_ctx_current() == p->c);
+	tj_in_body(p->c);
+	ALLOWED(tj_in_body, !tj_in_body(NULL));
 	ALLOWED(tj_autocast_dtype, tj_autocast_dtype() == TJ_F32);
 	ALLOWED(tj_ctx_use, tj_ctx_use(p->c) == p->c);
 	tj_ctx *own = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval")); /* which is current now */

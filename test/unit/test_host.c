@@ -250,6 +250,18 @@ static void test_errors(void **state)
 	assert_true(tj_check(c) != TJ_OK);
 	assert_int_equal(tj_host_function(c, "none", NULL, NULL), 0);
 	kit_error(c, TJ_ERR_ARG, "no function");
+	assert_int_equal(tj_host_function(c, NULL, twice, NULL), 0);
+	kit_error(c, TJ_ERR_ARG, "no name");
+	for (int64_t i = -1; i <= 1 << 20; i += (1 << 20) + 1) {
+		assert_int_equal(tj_host_function(c, "f", twice, TJ_OPTS(tj_host_opts, .gradient = i)), 0);
+		kit_error(c, TJ_ERR_ARG, "no function of this engine");
+	}
+	diary other;
+	tj_ctx *d2 = open_diary(&other);
+	assert_int_equal(tj_host_function(c, "f", twice, TJ_OPTS(tj_host_opts, .gradient = other.twice)), 0);
+	kit_error(c, TJ_ERR_ARG, "no function of this engine");
+	tj_close(d2);
+	tj_ctx_use(c);
 	assert_int_equal(tj_export(f, "/tmp/tj-host.tjx", NULL) == TJ_OK, 0);
 	tj_check(c);
 	unlink("/tmp/tj-host.tjx");

@@ -78,14 +78,23 @@ TJ_API tj_dataset *tj_dataset_arrays_at(const char *site, tj_ctx *c, tj_list ten
 /* Pieces of a text of token ids, a tensor [n] of integers. Item i has two fields, i64 [length]: the ids from i * stride on, and those one
  * further, which are to be predicted. stride 0: length. */
 TJ_API tj_dataset *tj_dataset_windows_at(const char *site, tj_ctx *c, tj_tensor *ids, int64_t length, int64_t stride);
-/* Items first .. first + count - 1 of another data set, which outlives it. count -1: up to its end. */
-TJ_API tj_dataset *tj_dataset_part_at(const char *site, const tj_dataset *of, int64_t first, int64_t count);
+/* Items first, first + step, ..., so many as count, of another data set, which outlives it. count -1: up to its end. */
+TJ_API tj_dataset *tj_dataset_part_at(const char *site, const tj_dataset *of, int64_t first, int64_t count, int64_t step);
+/* Items index[0 .. count - 1], PyTorch's Subset. The list is copied; an index may come several times. */
+TJ_API tj_dataset *tj_dataset_subset_at(const char *site, const tj_dataset *of, const int64_t *index, int64_t count);
+/* PyTorch's random_split: n data sets in out[], 1 to 64, which have each item once, drawn by seed. Either fraction[n] is given, with the
+ * sum 1 (rounded down; what is left goes to the first ones, one to each), or length[n], with the sum of all items; the other one is NULL.
+ * After an error all of out[] is NULL. */
+TJ_API tj_status tj_dataset_split_at(const char *site, const tj_dataset *of, int n, const double *fraction, const int64_t *length,
+                                     uint64_t seed, tj_dataset **out);
 /* Items of another data set, each changed by a function: it reads the fields of `in` and puts those of `out`. */
 typedef bool tj_sample_map(void *env, const tj_sample *in, tj_sample *out);
 TJ_API tj_dataset *tj_dataset_map_at(const char *site, const tj_dataset *of, tj_sample_map *map, void *env);
 #define tj_dataset_arrays(c, tensors) tj_dataset_arrays_at(TJ_SITE, c, tensors)
 #define tj_dataset_windows(c, ids, length, stride) tj_dataset_windows_at(TJ_SITE, c, ids, length, stride)
-#define tj_dataset_part(of, first, count) tj_dataset_part_at(TJ_SITE, of, first, count)
+#define tj_dataset_part(of, first, count, step) tj_dataset_part_at(TJ_SITE, of, first, count, step)
+#define tj_dataset_subset(of, index, count) tj_dataset_subset_at(TJ_SITE, of, index, count)
+#define tj_dataset_split(of, n, fraction, length, seed, out) tj_dataset_split_at(TJ_SITE, of, n, fraction, length, seed, out)
 #define tj_dataset_map(of, map, env) tj_dataset_map_at(TJ_SITE, of, map, env)
 
 /* ---- the loader ----------------------------------------------------------------------------------- */

@@ -552,6 +552,55 @@ typedef struct tjnn_plateau {
 TJ_API tj_status tjnn_plateau_look_at(const char *site, tjnn_plateau *p, tjnn_optim *o, double metric); /* not in a body */
 #define tjnn_plateau_look(p, o, metric) tjnn_plateau_look_at(TJ_SITE, p, o, metric)
 
+/* ---- evaluation ------------------------------------------------------------------------------------- */
+
+typedef struct tjnn_evaluate_opts {
+	size_t size;
+	tjnn_optim *averages; /* its averages are in place of the parameters meanwhile; NULL: the parameters as they are */
+	tj_comm *comm;        /* all ranks call it, each with a loader of its own items, and get the means over all. NULL: one process */
+} tjnn_evaluate_opts;
+/* means[0 .. n - 1]: the means over all items of a loader, from its begin on, of the n metrics (1 to 64) that f gives for a batch as one
+ * tensor of n elements, as tj_stack(TJ_LIST(loss, accuracy), 0): each is the mean over its batch, and counts by the number of its items. f
+ * gets all fields of the batch, and is compiled from a body of its own, whose layers do not train. The next epoch of the loader is 0 or 1.
+ * Works with the current context. Zeros after an error. Not in a body. */
+TJ_API tj_status tjnn_evaluate_at(const char *site, tj_fn *f, tj_loader *l, double *means, int n, const tjnn_evaluate_opts *opts);
+#define tjnn_evaluate(f, l, means, n, opts) tjnn_evaluate_at(TJ_SITE, f, l, means, n, opts)
+
+/* ---- language models -------------------------------------------------------------------------------- */
+
+/* How one of many is drawn by its logit: as the warpers of transformers, in their order: temperature, top_k, top_p. */
+typedef struct tjnn_sample_opts {
+	size_t size;
+	bool greedy;        /* the largest logit, the first of equal ones */
+	double temperature; /* logits are divided by it; 0: 1 */
+	int64_t top_k;      /* only the k largest; 0: all */
+	double top_p;       /* only the most probable, until the sum of those before is p or more (nucleus); 0 and 1: all */
+} tjnn_sample_opts;
+/* Logits [...,V] -> ids [...], i64. Draws a random number of the context, unless greedy. In a body, or outside. */
+TJ_API tj_tensor *tjnn_sample_at(const char *site, tj_tensor *logits, const tjnn_sample_opts *opts);
+#define tjnn_sample(logits, opts) tjnn_sample_at(TJ_SITE, logits, opts)
+
+/* A text that goes on. The body is the model: in[0] ids i64 [N,L], out[0] logits [N,L,V], causal. It gets, with .caches, the prompt, and
+ * then each id alone, and has the earlier ones in these caches by .cache of tjnn_attend; else the last .context ids, padded at the end. */
+typedef struct tjnn_generator_opts {
+	size_t size;
+	tjnn_sample_opts sample;
+	tjnn_kv_cache *const *caches; /* NULL at its end: they are cleared at each begin; the list lives as long as the generator */
+	int64_t context;              /* places that the model has; without .caches */
+	bool stops;
+	int64_t stop;                 /* .stops: a row that has drawn this id is filled with it; when all have, that is the end */
+	bool (*each)(void *env, const int64_t *ids, int64_t n); /* the n ids of each place, as they are drawn; false: the end. NULL: none */
+	void *env;
+} tjnn_generator_opts;
+typedef struct tjnn_generator tjnn_generator;
+TJ_API tjnn_generator *tjnn_generator_open_at(const char *site, tj_ctx *c, tj_body *body, void *self, const tjnn_generator_opts *opts);
+/* prompt: integers [N,L]. Returns i64 [N,L + more], or fewer after a stop. Seeds the context: one seed, one text. Not in a body. */
+TJ_API tj_tensor *tjnn_generate_at(const char *site, tjnn_generator *g, tj_tensor *prompt, int64_t more, uint64_t seed);
+TJ_API void tjnn_generator_close_at(const char *site, tjnn_generator *g); /* NULL is fine */
+#define tjnn_generator_open(c, body, self, opts) tjnn_generator_open_at(TJ_SITE, c, body, self, opts)
+#define tjnn_generate(g, prompt, more, seed) tjnn_generate_at(TJ_SITE, g, prompt, more, seed)
+#define tjnn_generator_close(g) tjnn_generator_close_at(TJ_SITE, g)
+
 /* ---- checkpoints ------------------------------------------------------------------------------------ */
 
 /* A number or a cell of the program's own that a checkpoint has: one of the three pointers is set. The list ends in one without name. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* sets: data sets of tensors in memory, pieces of a text, a part of another data set, and one that is changed by a function. */
+/* sets: data sets of tensors in memory, pieces of a text, and of another data set, changed by a function. */
 #include "kit/data/data.h"
 
 #include <stdlib.h>
@@ -161,39 +161,6 @@ tj_dataset *tj_dataset_windows_at(const char *site, tj_ctx *c, tj_tensor *ids, i
 		ok = kit_no(&w, TJ_ERR_DTYPE, "ids is %s; ids are integers", tj_dtype_name(x->ids.t.dtype));
 	if (ok) return &x->set;
 	windows_free(x);
-	return failed(site, op, &w);
-}
-
-/* ---- a part ---- */
-typedef struct part {
-	tj_dataset set, of;
-	int64_t first, count;
-} part;
-
-static int64_t part_length(void *self) { return ((const part *)self)->count; }
-
-static bool part_item(void *self, int64_t index, tj_sample *s)
-{
-	const part *p = self;
-	return p->of.item(p->of.self, p->first + index, s);
-}
-
-tj_dataset *tj_dataset_part_at(const char *site, const tj_dataset *of, int64_t first, int64_t count)
-{
-	static const char op[] = "dataset_part";
-	kit_why w = { 0 };
-	part *p = calloc(1, sizeof *p);
-	if (!p) return kit_no_memory(&w), failed(site, op, &w);
-	bool ok = kit_dataset_get(of, &p->of, &w);
-	const int64_t n = ok ? p->of.length(p->of.self) : 0;
-	if (ok && (first < 0 || first > n || count < -1 || (count > n - first)))
-		ok = kit_no(&w, TJ_ERR_INDEX, "first is %lld, count %lld, and the data set has %lld items", (long long)first, (long long)count,
-		            (long long)n);
-	p->set = (tj_dataset){ .self = p, .length = part_length, .item = part_item, .free = free };
-	p->first = first;
-	p->count = count < 0 ? n - first : count;
-	if (ok) return &p->set;
-	free(p);
 	return failed(site, op, &w);
 }
 

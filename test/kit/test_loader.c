@@ -428,12 +428,12 @@ static void arrays(void **s)
 	assert_f32(b[0], 3, 6);
 	assert_int_equal(tj_item_i(b[1]), 9);
 	tj_loader_close(l);
-	tj_dataset *part = tj_dataset_part(d, 1, -1);
+	tj_dataset *part = tj_dataset_part(d, 1, -1, 1);
 	l = tj_loader_open(c, part, TJ_OPTS(tj_loader_opts, .batch = 8));
 	assert_true(tj_loader_next(l, b, 2));
 	assert_f32(b[0], 2, 5, 3, 6);
 	tj_loader_close(l);
-	assert_null(tj_dataset_part(d, 1, 3));
+	assert_null(tj_dataset_part(d, 1, 3, 1));
 	kit_error(c, TJ_ERR_INDEX, "the data set has 3 items");
 	tj_dataset_free(part);
 	tj_dataset_free(d);
@@ -510,6 +510,82 @@ static void mapped(void **s)
 	tj_close(c);
 }
 
+/* The items of a set, whose item i is the number i. */
+static int64_t numbers(tj_ctx *c, const tj_dataset *d, int64_t *to)
+{
+	tj_tensor *b[1];
+	int64_t n = 0;
+	tj_loader *l = tj_loader_open(c, d, TJ_OPTS(tj_loader_opts, .epochs = 1));
+	while (tj_loader_next(l, b, 1)) to[n++] = tj_item_i(b[0]);
+	tj_loader_close(l);
+	kit_ok(c);
+	return n;
+}
+#define assert_numbers(d, ...) \
+	do { \
+		const int64_t want_[] = { __VA_ARGS__ }; \
+		int64_t got_[64]; \
+		assert_int_equal(numbers(c, d, got_), sizeof want_ / 8); \
+		assert_memory_equal(got_, want_, sizeof want_); \
+	} while (0)
+
+static void parts(void **s)
+{
+	(void)s;
+	tj_ctx *c = tj_open(NULL);
+	const int64_t chosen[] = { 9, 0, 9, 3, 0, 11, 9, INT64_MAX };
+	tj_dataset *d = tj_dataset_arrays(c, TJ_LIST(tj_arange(TJ_I64, 0, 11, 1))), *p, *out[4];
+	assert_numbers(p = tj_dataset_part(d, 1, -1, 3), 1, 4, 7, 10);
+	tj_dataset_free(p);
+	assert_numbers(p = tj_dataset_part(d, 2, 2, 5), 2, 7);
+	tj_dataset_free(p);
+	assert_int_equal(numbers(c, p = tj_dataset_part(d, 11, -1, 1), (int64_t[64]){ 0 }), 0);
+	tj_dataset_free(p);
+	assert_numbers(p = tj_dataset_subset(d, chosen, 4), 9, 0, 9, 3);
+	tj_dataset_free(p);
+	assert_null(tj_dataset_part(d, 1, 5, 3));
+	kit_error(c, TJ_ERR_INDEX, "first is 1, count 5, step 3, and the data set has 11 items");
+	assert_null(tj_dataset_part(d, 1, 1, 0));
+	kit_error(c, TJ_ERR_INDEX, "step 0");
+	assert_null(tj_dataset_subset(d, chosen + 4, 2));
+	kit_error(c, TJ_ERR_INDEX, "index 1 is 11");
+	const double fraction[] = { 0.5, 0.25, 0.25, 0 };
+	const int64_t lengths[] = { 6, 3, 2, 0 }; /* floor: 5, 2, 2, 0, and two more */
+	for (uint64_t seed = 0; seed < 20; seed++) {
+		int64_t drawn[64], again[64], n = 0;
+		assert_int_equal(tj_dataset_split(d, 4, fraction, NULL, seed, out), TJ_OK);
+		for (int i = 0; i < 4; i++) {
+			const int64_t got = numbers(c, out[i], drawn + n);
+			assert_int_equal(got, lengths[i]);
+			n += got;
+			tj_dataset_free(out[i]);
+		}
+		uint64_t all = 0;
+		for (int i = 0; i < 11; i++) all |= UINT64_C(1) << drawn[i];
+		assert_int_equal(all, (1 << 11) - 1);
+		assert_int_equal(tj_dataset_split(d, 4, NULL, lengths, seed, out), TJ_OK);
+		for (int i = 0; i < 4; i++) {
+			numbers(c, out[i], again);
+			assert_memory_equal(again, drawn, (size_t)lengths[i] * 8);
+			memmove(drawn, drawn + lengths[i], sizeof drawn - (size_t)lengths[i] * 8);
+			tj_dataset_free(out[i]);
+		}
+	}
+	assert_int_equal(tj_dataset_split(d, 3, fraction + 1, NULL, 0, out), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "the sum 0.5, not 1");
+	assert_int_equal(tj_dataset_split(d, 2, NULL, lengths, 0, out), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "leave 2 of 11 items");
+	assert_int_equal(tj_dataset_split(d, 2, NULL, chosen + 6, 0, out), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "larger sum");
+	tj_dataset *many[65];
+	assert_int_equal(tj_dataset_split(d, 65, fraction, NULL, 0, many), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "65 parts");
+	assert_int_equal(tj_dataset_split(d, 1, NULL, NULL, 0, out), TJ_ERR_ARG);
+	kit_error(c, TJ_ERR_ARG, "either");
+	tj_dataset_free(d);
+	tj_close(c);
+}
+
 /* Three fields, and room for two: nothing is written beyond it, and a seek brings the batch again. */
 static void room(void **s)
 {
@@ -541,7 +617,7 @@ int main(void)
 		cmocka_unit_test(is_a_permutation), cmocka_unit_test(is_fair),     cmocka_unit_test(one_order),     cmocka_unit_test(ranks),
 		cmocka_unit_test(places),           cmocka_unit_test(early_ends),  cmocka_unit_test(bad_item),      cmocka_unit_test(wrong_items),
 		cmocka_unit_test(wrong_options),    cmocka_unit_test(padded),      cmocka_unit_test(buckets),       cmocka_unit_test(arrays),
-		cmocka_unit_test(windows),          cmocka_unit_test(mapped),     cmocka_unit_test(room),
+		cmocka_unit_test(windows),          cmocka_unit_test(mapped),     cmocka_unit_test(room),        cmocka_unit_test(parts),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tjfiles.h - files of tensors: NumPy's .npy and .npz, safetensors, and pictures. Part of libtjkit.
+/* tjfiles.h - files of tensors: NumPy's .npy and .npz, safetensors, GGUF, and pictures. Part of libtjkit.
  *
  *   tj_safetensors *s = tj_safetensors_open(c, "model.safetensors");
  *   tj_tensor *w = tj_safetensors_get(s, "layer.0.weight");        // over the mapped file, no copy
@@ -83,6 +83,61 @@ TJ_API tj_status tj_safetensors_save_at(const char *site, const char *path, cons
 #define tj_safetensors_open(c, path) tj_safetensors_open_at(TJ_SITE, c, path)
 #define tj_safetensors_get(s, name) tj_safetensors_get_at(TJ_SITE, s, name)
 #define tj_safetensors_save(path, names, tensors, metadata) tj_safetensors_save_at(TJ_SITE, path, names, tensors, metadata)
+
+/* ---- GGUF: the files of llama.cpp ---------------------------------------------------------------- */
+
+/* Versions 2 and 3, little endian. Types: F32, F64, F16, BF16, I8, I16, I32, I64; and blocks of small integers that have scales: Q4_0,
+ * Q4_1, Q5_0, Q5_1, Q8_0, IQ4_NL, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K. Others are refused by name. */
+typedef struct tj_gguf tj_gguf;
+typedef struct tj_gguf_entry {
+	const char *name;
+	const char *type;             /* "F32", "Q4_K" */
+	tj_dtype dtype;               /* of tj_gguf_get(): F32 of those with blocks */
+	int group;                    /* elements of the last axis that have one scale: 16 or 32; 0: no blocks */
+	int rank;
+	int64_t dim[TJ_MAX_RANK + 1]; /* TJ_END_DIM follows the sizes; the last one is that of the file's first */
+	const void *data;             /* in the map */
+	size_t bytes;
+} tj_gguf_entry;
+typedef enum tj_gguf_type { /* of metadata; the numbers are those of the files */
+	TJ_GGUF_U8, TJ_GGUF_I8, TJ_GGUF_U16, TJ_GGUF_I16, TJ_GGUF_U32, TJ_GGUF_I32, TJ_GGUF_F32, TJ_GGUF_BOOL, TJ_GGUF_TEXT, TJ_GGUF_ARRAY,
+	TJ_GGUF_U64, TJ_GGUF_I64, TJ_GGUF_F64
+} tj_gguf_type;
+typedef struct tj_gguf_value {
+	const char *key;
+	tj_gguf_type type, of;             /* of: of the items of an array */
+	int64_t i;                         /* an integer or bool; of U64 the same bits */
+	double f;                          /* any number */
+	const char *text;                  /* a text, with a 0 behind its bytes */
+	size_t bytes;
+	int64_t n;                         /* an array: its items */
+	const void *data;                  /* numbers and bools: n of them, as `of` says */
+	const struct tj_gguf_value *items; /* texts and arrays: n of them */
+} tj_gguf_value;
+TJ_API tj_gguf *tj_gguf_open_at(const char *site, tj_ctx *c, const char *path);
+TJ_API int64_t tj_gguf_count(const tj_gguf *g);
+/* In the order of the file. NULL: there is no i-th, or none of that name. */
+TJ_API const tj_gguf_entry *tj_gguf_at(const tj_gguf *g, int64_t i);
+TJ_API const tj_gguf_entry *tj_gguf_find(const tj_gguf *g, const char *name);
+/* The value of a key, as "general.architecture", and the i-th by key; NULL: there is none. */
+TJ_API const tj_gguf_value *tj_gguf_metadata(const tj_gguf *g, const char *key);
+TJ_API const tj_gguf_value *tj_gguf_metadata_at(const tj_gguf *g, int64_t i);
+/* Over the map, unless elements are not aligned. Blocks become f32, with the bits of ggml's own formulas. */
+TJ_API tj_tensor *tj_gguf_get_at(const char *site, const tj_gguf *g, const char *name);
+/* A tensor of blocks as its integers, i8 [...,K], and scales, f32 [...,K / group]: element k is scale * value, or, of the types *_1, Q2_K,
+ * Q4_K and Q5_K, scale * value - min. A product of these, as in examples/quantised.c, reads the integers and multiplies by the scales, and
+ * no copy in floats exists. mins may be NULL for types without them. On error all are NULL or poison. */
+TJ_API tj_status tj_gguf_get_quantised_at(const char *site, const tj_gguf *g, const char *name, tj_tensor **values, tj_tensor **scales,
+                                          tj_tensor **mins);
+TJ_API void tj_gguf_close(tj_gguf *g);
+/* Version 3. types[i]: NULL, or all NULL: that of the dtype; f32 may be written as "Q8_0" or "Q4_0", rounded as ggml's own programs do.
+ * metadata: a list that ends in one without key, or NULL; .bytes 0 of a text: up to its 0. "general.alignment" is 32 unless it is there. */
+TJ_API tj_status tj_gguf_save_at(const char *site, const char *path, const char *const *names, tj_list tensors, const char *const *types,
+                                 const tj_gguf_value *metadata);
+#define tj_gguf_open(c, path) tj_gguf_open_at(TJ_SITE, c, path)
+#define tj_gguf_get(g, name) tj_gguf_get_at(TJ_SITE, g, name)
+#define tj_gguf_get_quantised(g, name, values, scales, mins) tj_gguf_get_quantised_at(TJ_SITE, g, name, values, scales, mins)
+#define tj_gguf_save(path, names, tensors, types, metadata) tj_gguf_save_at(TJ_SITE, path, names, tensors, types, metadata)
 
 /* ---- pictures ------------------------------------------------------------------------------------- */
 

@@ -155,7 +155,7 @@ tjnn_optim *tjnn_optim_open_at(const char *site, tjnn_model *m, tjnn_rule rule, 
 		p->model = m;
 		p->o = o;
 	}
-	if (!p || !copy_groups(p, rule, o.groups) || !add_cells(site, p)) {
+	if (!p || !(p->life = nn_life_begin(site, m->ctx, NULL)) || !copy_groups(p, rule, o.groups) || !add_cells(site, p)) {
 		tj_fail(TJ_ERR_NOMEM, "tjnn_optim_open", "", "out of memory");
 		tjnn_optim_close(p);
 		p = NULL;
@@ -181,6 +181,7 @@ void tjnn_optim_close_at(const char *site, tjnn_optim *o)
 {
 	if (!o) return;
 	nn_optim_detach(site, o);
+	nn_life_end(site, o->life);
 	for (int64_t i = 0; o->group && i < o->groups; i++) free((void *)(uintptr_t)o->group[i].pattern);
 	nn_slots_free(&o->slots);
 	free(o->group);

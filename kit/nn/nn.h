@@ -113,6 +113,7 @@ tj_status nn_optim_follow(const char *site, tjnn_optim *o); /* parameters were f
 
 /* ---- optim.c ---- */
 bool nn_optim_refuses(const char *site, const tjnn_optim *o, const char *op); /* there is none, or no model any more: an error */
+nn_life *nn_optim_life(const tjnn_optim *o);
 const tjnn_model *nn_optim_model(const tjnn_optim *o);                      /* NULL: it was closed */
 void nn_optim_exchange(tjnn_optim *o);                                      /* averages and parameters */
 tj_comm *nn_optim_comm(const tjnn_optim *o); /* NULL: it works alone */

@@ -15,6 +15,7 @@ tj_comm *nn_optim_comm(const tjnn_optim *o) { return o->o.comm; }
 int64_t nn_optim_accumulates(const tjnn_optim *o) { return o->o.accumulate > 1 ? o->o.accumulate : 1; }
 const tj_scaler *nn_optim_scaler(const tjnn_optim *o) { return o->o.scaler; }
 bool nn_optim_spread(const tjnn_optim *o) { return o->owner != NULL; }
+nn_life *nn_optim_life(const tjnn_optim *o) { return o->life; }
 const tjnn_model *nn_optim_model(const tjnn_optim *o) { return o->model; }
 
 /* ---- gradients ---- */

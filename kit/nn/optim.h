@@ -17,6 +17,7 @@ typedef struct nn_part { /* of a slot of the model; pointers into cell[] */
 
 struct tjnn_optim {
 	tjnn_model *model; /* NULL: it was closed */
+	nn_life *life;
 	tjnn_optim_opts o;
 	tjnn_rule *rule;   /* of the groups, then that of all others */
 	tjnn_group *group; /* copies; .pattern is the optimiser's */

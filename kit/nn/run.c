@@ -15,7 +15,7 @@
 
 struct tjnn_run {
 	tj_ctx *ctx;
-	nn_life *life, *of_model;
+	nn_life *life, *of_model, *of_optim; /* of_optim: NULL without one */
 	tjnn_run_opts o;
 	int64_t step, next;   /* the one that runs, and the one to begin next */
 	int64_t epoch, batch; /* of the loader, after the step that runs */
@@ -172,6 +172,7 @@ static void free_run(tjnn_run *r)
 	if (r->lock >= 0) close(r->lock);
 	nn_life_end("tjnn_run_close()", r->life);
 	nn_life_drop(r->of_model);
+	nn_life_drop(r->of_optim);
 	free(r->values);
 	free(r);
 }
@@ -196,6 +197,7 @@ tjnn_run *tjnn_run_open_at(const char *site, tj_ctx *c, const tjnn_run_opts *opt
 	bool ok = r && make_values(r) && (r->life = nn_life_begin(site, c, NULL));
 	if (!ok) tj_fail(TJ_ERR_NOMEM, "tjnn_run_open", "", "out of memory");
 	if (ok) r->of_model = nn_life_hold(o.model->life);
+	if (ok && o.optim) r->of_optim = nn_life_hold(nn_optim_life(o.optim));
 	ok = ok && open_folder(site, r) == TJ_OK;
 	tj_ctx_use(was ? was : c);
 	if (!ok) {
@@ -246,9 +248,9 @@ static bool end_step(const char *site, tjnn_run *r)
 static bool failed(const char *site, tjnn_run *r)
 {
 	if (nn_life_gone(r->life)) r->scope = NULL, r->ctx = NULL;
-	if (nn_life_over(r->of_model) && !r->failed) {
-		tj_fail(TJ_ERR_STATE, "tjnn_run", "tjnn_run_close() comes before tjnn_close(), and that before tj_close()",
-		        "the model or the context of the run was closed");
+	if ((nn_life_over(r->of_model) || nn_life_over(r->of_optim)) && !r->failed) {
+		tj_fail(TJ_ERR_STATE, "tjnn_run", "tjnn_run_close() comes before tjnn_optim_close(), tjnn_close() and tj_close()",
+		        "the model, the optimiser or the context of the run was closed");
 		r->error = TJ_ERR_STATE;
 		r->failed = true;
 	}

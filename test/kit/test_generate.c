@@ -135,7 +135,8 @@ static void test_texts(void **state)
 		tjnn_generator_close(b);
 	}
 	int calls = 0;
-	tjnn_generator *g = tjnn_generator_open(c, cached, &m, TJ_OPTS(tjnn_generator_opts, .caches = caches, .each = count_to_three, .env = &calls));
+	const tjnn_generator_opts three = { .caches = caches, .each = count_to_three, .env = &calls };
+	tjnn_generator *g = tjnn_generator_open(c, cached, &m, &three);
 	assert_int_equal(tj_dim(tjnn_generate(g, prompt, 9, 1), 1), 6);
 	tjnn_generator_close(g);
 	g = tjnn_generator_open(c, cached, &m, TJ_OPTS(tjnn_generator_opts, .caches = caches, .stops = true, .stop = 0));

@@ -32,7 +32,7 @@ $(BUILD)/tj-kit: bench/kit.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/lib
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)
 
 # ---- installation ----
-KITINC   = tjnn.h tjdata.h tjfiles.h tjdist.h
+KITINC   = tjnn.h tjdata.h tjfiles.h tjdlpack.h tjdist.h
 install-kit: lib
 	$(INSTALL) -d $(PUT_INC) $(addprefix $(PUT_LIB)/,tjit pkgconfig)
 	$(INSTALL) -m 644 $(KITINC:%=include/%) $(PUT_INC)

@@ -33,7 +33,7 @@ has libtj0 $lib/libtj.so.0 $lib/libtj.so.$version
 has libtj0-llvm $lib/tjit/libtj-llvm.so
 has libtjkit0 $lib/libtjkit.so.0 $lib/libtjkit.so.$version $lib/tjit/libtj-mpi-abi.so
 has libtj-dev usr/include/tj.h usr/include/tj.hpp usr/include/tjrt.h $lib/libtj.a $lib/libtjrt.a $lib/libtj.so $lib/pkgconfig/tjit.pc \
-	usr/include/tjnn.h usr/include/tjdata.h usr/include/tjfiles.h usr/include/tjdist.h \
+	usr/include/tjnn.h usr/include/tjdata.h usr/include/tjfiles.h usr/include/tjdlpack.h usr/include/tjdist.h \
 	$lib/libtjkit.a $lib/libtjkit.so $lib/pkgconfig/tjkit.pc \
 	$lib/cmake/tjit/tjitConfig.cmake $lib/cmake/tjit/tjitConfigVersion.cmake usr/share/man/man3/tj.h.3.gz usr/share/man/man7/tjit.7.gz
 if [ -d cli ]; then

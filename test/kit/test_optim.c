@@ -218,7 +218,8 @@ static void test_plateau(void **state)
 	}
 	assert_int_equal(tjnn_plateau_look(&at, p->optim, NAN), TJ_ERR_ARG);
 	kit_error(c, TJ_ERR_ARG, "NaN");
-	tjnn_close(m); /* and its optimiser */
+	tjnn_close(m);
+	tjnn_optim_close(p->optim);
 	free(p);
 	tj_close(c);
 }
@@ -292,6 +293,7 @@ static void test_averages(void **state)
 	tj_read(p->p.w, got, sizeof got);
 	assert_memory_equal(got, w, sizeof w);
 	kit_ok(c);
+	tjnn_optim_close(p->optim);
 	tjnn_close(m);
 	free(p);
 	tj_close(c);
@@ -322,6 +324,7 @@ static void test_errors(void **state)
 	kit_error(c, TJ_ERR_STATE, "no averages");
 	assert_int_equal(tjnn_optim_update(p->optim, TJ_LIST(p->p.w)), TJ_ERR_ARG);
 	kit_error(c, TJ_ERR_ARG, "1 gradients for 2");
+	tjnn_optim_close(p->optim);
 	tjnn_close(m);
 	free(p);
 	tj_close(c);

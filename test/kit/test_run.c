@@ -120,6 +120,7 @@ static void test_scaler(void **state)
 		tj_read(tj_cast(t.net.a.weight, TJ_F32), w[turn], sizeof w[turn]);
 		kit_ok(c);
 		tj_fn_free(f);
+		tjnn_optim_close(t.optim);
 		tjnn_close(m);
 	}
 	assert_memory_equal(w[0], w[1], sizeof w[0]);

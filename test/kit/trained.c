@@ -142,6 +142,7 @@ int main(int argc, char **argv)
 	if (st == TJ_OK && whole && o.weights && (!w || !tj_comm_rank(w))) st = tjnn_save(m, NULL, NULL, o.out);
 	if (st != TJ_OK) tj_check(c), tj_perror(c, stderr);
 	tj_loader_close(l);
+	tjnn_optim_close(t.optim);
 	tjnn_close(m);
 	tj_comm_close(w);
 	tj_close(c);

@@ -35,6 +35,7 @@ int main(void)
 	printf("loss %g\n", loss);
 	tj_loader_close(l);
 	tj_dataset_free(d);
+	tjnn_optim_close(t.optim);
 	tjnn_close(m);
 	tj_close(c);
 	return !(loss < 1e-2);

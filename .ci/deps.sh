@@ -4,7 +4,7 @@
 # works, it says what to do.
 set -eu
 packages="gcc g++ libc6-dev llvm-19-dev libdnnl-dev libxxhash-dev libmpfr-dev libcmocka-dev tcc pkg-config cmake"
-packages="$packages libjansson-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev libopenmpi-dev openmpi-bin"
+packages="$packages libjansson-dev zlib1g-dev libpng-dev libjpeg62-turbo-dev libutf8proc-dev libpcre2-8-0 libopenmpi-dev openmpi-bin"
 missing=
 for p in $packages scdoc mandoc; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $p"

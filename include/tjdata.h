@@ -208,6 +208,32 @@ TJ_API void tj_bpe_close(tj_bpe *b);
 #define tj_bpe_encode(b, text, bytes) tj_bpe_encode_at(TJ_SITE, b, text, bytes)
 #define tj_bpe_decode(b, ids, bytes) tj_bpe_decode_at(TJ_SITE, b, ids, bytes)
 
+/* ---- tokenizer.json ------------------------------------------------------------------------------- */
+
+/* A tokeniser as the package tokenizers saves it, with that package's ids: models BPE (GPT-2, Llama, with or without byte_fallback) and
+ * WordPiece (BERT); normalisers BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace; pre-tokenizers
+ * ByteLevel, Split, Whitespace, WhitespaceSplit, BertPreTokenizer, Metaspace, Punctuation, Digits; the decoders for these;
+ * TemplateProcessing, BertProcessing and RobertaProcessing; added tokens. What is not known is refused by name, and so is a token with a
+ * zero in it. Truncation and padding are not done. libpcre2-8.so.0 is opened for patterns, libutf8proc for normalisers (Debian:
+ * libpcre2-8-0, libutf8proc2 or 3). Texts are UTF-8; a byte that belongs to no character counts as U+FFFD. A handle may be used by several
+ * threads at once. */
+typedef struct tj_tokenizer tj_tokenizer;
+TJ_API tj_tokenizer *tj_tokenizer_open_at(const char *site, tj_ctx *c, const char *path);
+TJ_API int64_t tj_tokenizer_count(const tj_tokenizer *t);                           /* the largest id + 1 */
+TJ_API const char *tj_tokenizer_token(const tj_tokenizer *t, int64_t id);           /* as in the file; NULL: there is none */
+TJ_API int64_t tj_tokenizer_id(const tj_tokenizer *t, const char *token);           /* -1: there is none */
+/* i32 [n]. special: with what the post-processor puts around a text, as [CLS] and [SEP]. Added tokens in the text are found in any case. */
+TJ_API tj_tensor *tj_tokenizer_encode_at(const char *site, const tj_tokenizer *t, const char *text, size_t bytes, bool special);
+/* A string with a 0 behind its bytes, which free() frees; NULL: an id has no token, or out of memory. special: with special tokens. Bytes
+ * that are no UTF-8, as of a part of a character, stay as they are. bytes may be NULL. */
+TJ_API char *tj_tokenizer_decode_at(const char *site, const tj_tokenizer *t, tj_tensor *ids, bool special, size_t *bytes);
+/* The same without tjit, for items of data sets. Returns how many ids there are, and writes those that there is room for; -1: an error. */
+TJ_API int64_t tj_tokenizer_ids(const tj_tokenizer *t, const char *text, size_t bytes, bool special, int32_t *ids, int64_t room);
+TJ_API void tj_tokenizer_close(tj_tokenizer *t);
+#define tj_tokenizer_open(c, path) tj_tokenizer_open_at(TJ_SITE, c, path)
+#define tj_tokenizer_encode(t, text, bytes, special) tj_tokenizer_encode_at(TJ_SITE, t, text, bytes, special)
+#define tj_tokenizer_decode(t, ids, special, bytes) tj_tokenizer_decode_at(TJ_SITE, t, ids, special, bytes)
+
 #ifdef __cplusplus
 }
 #endif

@@ -57,8 +57,8 @@ TJ_API DLManagedTensorVersioned *tj_to_dlpack_at(const char *site, tj_tensor *t)
 /* For consumers that know no flags, and may write: always a copy. */
 TJ_API DLManagedTensor *tj_to_dlpack_legacy_at(const char *site, tj_tensor *t);
 /* A tensor over the memory, with its strides, in the innermost open scope of c, on the device that it has: the CPU, or a GPU of tjit.
- * Refused are another major version, vectors as elements (lanes), dtypes that tjit does not have, more than TJ_MAX_RANK axes, addresses that
- * are not aligned to an element, and bools that are not 0 or 1. Work of the producer on a GPU must be done. */
+ * Refused are another major version, vectors as elements (lanes), dtypes that tjit does not have, more than TJ_MAX_RANK axes, addresses
+ * that are not aligned to an element, and bools that are not 0 or 1. Work of the producer on a GPU must be done. */
 TJ_API tj_tensor *tj_from_dlpack_at(const char *site, tj_ctx *c, DLManagedTensorVersioned *m);
 TJ_API tj_tensor *tj_from_dlpack_legacy_at(const char *site, tj_ctx *c, DLManagedTensor *m);
 #define tj_to_dlpack(t) tj_to_dlpack_at(TJ_SITE, t)

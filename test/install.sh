@@ -21,7 +21,8 @@ version=$(sed -n 's/^#define TJ_VERSION "\(.*\)"/\1/p' include/tj.h)
 list="$([ ! -x "$build/tj" ] || echo bin/tj)
 include/tj.h lib/cmake/tjit/tjitConfig.cmake lib/cmake/tjit/tjitConfigVersion.cmake lib/libtj.a lib/libtj.so lib/libtj.so.0
 lib/libtj.so.$version lib/pkgconfig/tjit.pc lib/tjit/libtj-llvm.so"
-list="$list include/tj.hpp include/tjrt.h lib/libtjrt.a include/tjnn.h include/tjdata.h include/tjfiles.h include/tjdlpack.h include/tjdist.h lib/libtjkit.a
+list="$list include/tj.hpp include/tjrt.h lib/libtjrt.a include/tjnn.h include/tjdata.h include/tjfiles.h"
+list="$list include/tjdlpack.h include/tjdist.h lib/libtjkit.a
 lib/libtjkit.so lib/libtjkit.so.0 lib/libtjkit.so.$version lib/pkgconfig/tjkit.pc"
 list="$list lib/tjit/libtj-mpi-abi.so"
 ! command -v mpicc >/dev/null || list="$list lib/tjit/libtj-mpi.so"

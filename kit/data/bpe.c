@@ -219,8 +219,7 @@ int64_t tj_bpe_text(const tj_bpe *b, const int32_t *ids, int64_t n, char *text, 
 	return at;
 }
 
-/* The ids of a tensor of integers, whatever their dtype; an id that is none becomes -1. */
-static int32_t *ids_of(const char *site, tj_tensor *t, int64_t *n, kit_why *w)
+int32_t *kit_ids_of(const char *site, tj_tensor *t, int64_t *n, kit_why *w)
 {
 	kit_tensor x;
 	if (!kit_describe(site, t, &x, w)) return NULL;
@@ -255,7 +254,7 @@ char *tj_bpe_decode_at(const char *site, const tj_bpe *b, tj_tensor *ids, size_t
 	kit_why w = { 0 };
 	int64_t n = 0;
 	if (!b) return tj_fail_at(site, TJ_ERR_ARG, "bpe_decode", NULL, "the tokeniser is NULL"), NULL;
-	int32_t *v = ids_of(site, ids, &n, &w);
+	int32_t *v = kit_ids_of(site, ids, &n, &w);
 	char *text = v ? decode(b, v, n, bytes, &w) : NULL;
 	free(v);
 	if (!text && *w.text) kit_report(site, "bpe_decode", NULL, &w);

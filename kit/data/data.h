@@ -102,6 +102,8 @@ struct tj_bpe {
 	struct kit_merge { int32_t left, right, to; } *merge; /* by rank */
 	size_t ranks, rank_room;
 };
+/* The ids of a tensor of integers, whatever their dtype; an id that is none becomes -1. free() frees them. */
+int32_t *kit_ids_of(const char *site, tj_tensor *t, int64_t *n, kit_why *w);
 tj_bpe *kit_bpe_new(tj_ctx *c);                                           /* NULL: out of memory */
 int64_t kit_bpe_add(tj_bpe *b, const char *s, size_t n);                  /* a token, or the one with these bytes; -1: out of memory */
 bool kit_bpe_merge(tj_bpe *b, int32_t left, int32_t right, int32_t to);   /* the next rank; false: out of memory */

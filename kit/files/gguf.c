@@ -319,7 +319,8 @@ static void read_parts(const entry *t, int64_t n, const parts *p)
 	}
 }
 
-tj_status tj_gguf_get_quantised_at(const char *site, const tj_gguf *g, const char *name, tj_tensor **values, tj_tensor **scales, tj_tensor **mins)
+tj_status tj_gguf_get_quantised_at(const char *site, const tj_gguf *g, const char *name, tj_tensor **values, tj_tensor **scales,
+                                   tj_tensor **mins)
 {
 	static const char op[] = "gguf_get_quantised";
 	parts p;

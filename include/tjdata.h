@@ -184,8 +184,9 @@ TJ_API void tj_images_close(tj_images *m);
 /* ---- the tokeniser: byte pairs, as GPT-2 has them ------------------------------------------------- */
 
 /* A text is cut into words, then bytes of a word are merged in the order of training. Words are those of GPT-2's pattern: 's 't 're 've 'm
- * 'll 'd, letters, digits, other characters (each with a blank before them), and blanks. Letters are those of ASCII and all bytes from 0x80
- * on; so texts in other scripts may be cut otherwise than by GPT-2, and every text is still decoded to what it was. Ids are i32. */
+ * 'll 'd, letters, digits, other characters (each with a blank before them), and blanks, in all scripts. libpcre2-8.so.0 (Debian:
+ * libpcre2-8-0) says what they are; without it a text beyond ASCII is an error. Every text is decoded to what it was, also one that is no
+ * UTF-8. Ids are i32. */
 typedef struct tj_bpe tj_bpe;
 /* Of a text, up to `vocabulary` tokens (at least 256, the bytes; fewer when no pair comes twice). The same text gives the same tokens. */
 TJ_API tj_bpe *tj_bpe_train_at(const char *site, tj_ctx *c, const char *text, size_t bytes, int64_t vocabulary);

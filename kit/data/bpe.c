@@ -10,7 +10,9 @@ enum { BLOCK = 1 << 16 };
 tj_bpe *kit_bpe_new(tj_ctx *c)
 {
 	tj_bpe *b = calloc(1, sizeof *b);
-	if (b) b->c = c;
+	if (!b) return NULL;
+	b->c = c;
+	b->words = kit_words_pattern(&b->no_words);
 	return b;
 }
 
@@ -63,6 +65,7 @@ void tj_bpe_close(tj_bpe *b)
 	if (!b) return;
 	for (size_t i = 0; i < b->blocks; i++) free(b->memory[i]);
 	free(b->memory);
+	kit_pattern_close(b->words);
 	kit_texts_free(&b->tokens);
 	free(b->special);
 	free(b->merges.v);
@@ -177,9 +180,10 @@ int64_t tj_bpe_ids(const tj_bpe *b, const char *text, size_t bytes, int32_t *ids
 	word w = { .b = b };
 	int64_t n = 0;
 	if (!b || (bytes && !text)) return -1;
+	kit_words words = { .pattern = b->words };
 	for (size_t at = 0, k; at < bytes && n >= 0; at += k) {
-		k = kit_word(text + at, bytes - at);
-		if (k > INT32_MAX / 4 || !room_for(&w, k)) {
+		k = kit_words_next(&words, text, bytes, at);
+		if (!k || k > INT32_MAX / 4 || !room_for(&w, k)) {
 			n = -1;
 			break;
 		}
@@ -187,10 +191,17 @@ int64_t tj_bpe_ids(const tj_bpe *b, const char *text, size_t bytes, int32_t *ids
 		for (int32_t i = 0; i >= 0; i = w.s[i].next, n++)
 			if (n < room) ids[n] = w.s[i].id;
 	}
+	kit_words_end(&words);
 	free(w.s);
 	free(w.heap);
 	free(w.later);
 	return n;
+}
+
+bool kit_bpe_no_words(const tj_bpe *b, kit_why *w)
+{
+	if (b->words) return kit_no_memory(w);
+	return kit_no(w, b->no_words.code, "text beyond ASCII: %.300s", b->no_words.text);
 }
 
 tj_tensor *tj_bpe_encode_at(const char *site, const tj_bpe *b, const char *text, size_t bytes)
@@ -200,7 +211,12 @@ tj_tensor *tj_bpe_encode_at(const char *site, const tj_bpe *b, const char *text,
 	if (bytes > SIZE_MAX / 8) return tj_fail_at(site, TJ_ERR_LIMIT, op, NULL, "the text has %zu bytes", bytes);
 	int32_t *ids = malloc(bytes * sizeof *ids + 1); /* a token has at least a byte */
 	const int64_t n = ids ? tj_bpe_ids(b, text, bytes, ids, (int64_t)bytes) : -1;
-	if (n < 0) return free(ids), tj_fail_at(site, TJ_ERR_NOMEM, op, NULL, "out of memory");
+	if (n < 0) {
+		kit_why w = { 0 };
+		free(ids);
+		kit_bpe_no_words(b, &w);
+		return kit_report(site, op, NULL, &w);
+	}
 	int32_t *fit = realloc(ids, (size_t)n * sizeof *ids + 1);
 	return kit_give(site, b->c, TJ_I32, (const int64_t[]){ n, TJ_END_DIM }, NULL, fit ? fit : ids);
 }

@@ -47,14 +47,17 @@ static bool count_words(training *t, const char *text, size_t bytes)
 {
 	int64_t *count = NULL;
 	size_t room = 0;
+	kit_words words = { .pattern = t->b->words };
 	for (size_t at = 0, k; at < bytes; at += k) {
-		k = kit_word(text + at, bytes - at);
+		k = kit_words_next(&words, text, bytes, at);
 		const size_t before = t->words.n;
-		const int64_t i = kit_text_put(&t->words, text + at, k);
-		if (i < 0 || k > INT32_MAX || i >= INT32_MAX || !grow(&count, &room, (size_t)i, sizeof *count)) return free(count), false;
+		const int64_t i = k ? kit_text_put(&t->words, text + at, k) : -1;
+		if (i < 0 || k > INT32_MAX || i >= INT32_MAX || !grow(&count, &room, (size_t)i, sizeof *count))
+			return kit_words_end(&words), free(count), false;
 		if (t->words.n > before) count[i] = 0;
 		count[i]++;
 	}
+	kit_words_end(&words);
 	size_t all = 0;
 	for (size_t i = 0; i < t->words.n; i++) all += t->words.text[i].n;
 	t->word = malloc((t->words.n + 1) * sizeof *t->word);
@@ -252,6 +255,9 @@ tj_bpe *tj_bpe_train_at(const char *site, tj_ctx *c, const char *text, size_t by
 	free(t.heap);
 	free(t.changed);
 	if (ok) return t.b;
+	kit_why w = { 0 };
+	if (t.b) kit_bpe_no_words(t.b, &w);
+	else kit_no_memory(&w);
 	tj_bpe_close(t.b);
-	return tj_fail_at(site, TJ_ERR_NOMEM, op, NULL, "out of memory"), NULL;
+	return kit_report(site, op, NULL, &w), NULL;
 }

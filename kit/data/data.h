@@ -83,8 +83,30 @@ int64_t kit_text_find(const kit_texts *t, const char *s, size_t n); /* -1: it is
 int64_t kit_text_put(kit_texts *t, const char *s, size_t n);        /* -1: out of memory */
 void kit_texts_free(kit_texts *t);
 
+/* ---- pattern.c: regular expressions, by libpcre2 ---- */
+typedef struct kit_pattern kit_pattern;
+kit_pattern *kit_pattern_open(const char *pattern, size_t n, kit_why *w);
+void kit_pattern_close(kit_pattern *p);
+typedef struct kit_match {
+	const kit_pattern *p;
+	void *data;       /* of one caller */
+	size_t from, to;  /* the last match */
+	bool failed;      /* out of memory, or the pattern takes too long */
+} kit_match;
+bool kit_match_open(kit_match *m, const kit_pattern *p);
+void kit_match_close(kit_match *m);
+bool kit_match_next(kit_match *m, const char *s, size_t n, size_t at); /* the first match from `at` on that is not empty */
+
 /* ---- words.c: GPT-2's pattern, and its names of bytes ---- */
-size_t kit_word(const char *s, size_t n);             /* the length of the first word; n > 0 */
+kit_pattern *kit_words_pattern(kit_why *w); /* NULL: why. kit_pattern_close() */
+typedef struct kit_words { /* of one text */
+	const kit_pattern *pattern; /* NULL: only what is all ASCII is cut */
+	kit_match m;                /* open once it was needed */
+	size_t sound;               /* from the last place on, it is UTF-8 up to here */
+} kit_words;
+/* Bytes of the word at `at` < n; 0: the pattern is not there, or it fails. */
+size_t kit_words_next(kit_words *x, const char *s, size_t n, size_t at);
+void kit_words_end(kit_words *x);
 size_t kit_byte_name(unsigned char b, char to[3]);    /* the character that stands for a byte in GPT-2's files; its length */
 unsigned char kit_byte_at(int place);                 /* the byte whose token has this id, 0 to 255 */
 /* The bytes that a token of these files stands for, at most as many. -1: it has another character. */
@@ -93,6 +115,8 @@ int64_t kit_bytes_named(const char *s, size_t n, char *to);
 /* ---- bpe.c ---- */
 struct tj_bpe {
 	tj_ctx *c;
+	kit_pattern *words;   /* NULL: it could not be opened */
+	kit_why no_words;
 	kit_texts tokens;     /* by id; two ids never have the same bytes */
 	char **memory;        /* of the texts above; its blocks, `blocks` of them */
 	size_t blocks, block_room, left;
@@ -102,6 +126,7 @@ struct tj_bpe {
 	struct kit_merge { int32_t left, right, to; } *merge; /* by rank */
 	size_t ranks, rank_room;
 };
+bool kit_bpe_no_words(const tj_bpe *b, kit_why *w); /* why a text could not be cut; false */
 /* The ids of a tensor of integers, whatever their dtype; an id that is none becomes -1. free() frees them. */
 int32_t *kit_ids_of(const char *site, tj_tensor *t, int64_t *n, kit_why *w);
 tj_bpe *kit_bpe_new(tj_ctx *c);                                           /* NULL: out of memory */

@@ -80,11 +80,10 @@ static bool words(const json_t *j, kit_stage *s, kit_why *w)
 }
 static bool byte_level(const json_t *j, kit_stage *s, kit_why *w)
 {
-	static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 	s->kind = KIT_BYTE_LEVEL;
 	s->prefix_space = flag(j, "add_prefix_space", true);
 	s->own_pattern = flag(j, "use_regex", true);
-	return !s->own_pattern || (s->pattern = kit_pattern_open(gpt2, sizeof gpt2 - 1, w));
+	return !s->own_pattern || (s->pattern = kit_words_pattern(w));
 }
 static bool metaspace(const json_t *j, kit_stage *s, kit_why *w)
 {

@@ -37,20 +37,6 @@ bool kit_char_is_control(const kit_unicode *u, uint32_t c);     /* Cc, Cf, Co, b
 void kit_lower(const kit_unicode *u, const char *s, size_t n, kit_chars *to);
 bool kit_normal_form(const kit_unicode *u, int form, const char *s, size_t n, kit_chars *to);
 
-/* ---- pattern.c: regular expressions, by libpcre2 ---- */
-typedef struct kit_pattern kit_pattern;
-kit_pattern *kit_pattern_open(const char *pattern, size_t n, kit_why *w);
-void kit_pattern_close(kit_pattern *p);
-typedef struct kit_match {
-	const kit_pattern *p;
-	void *data;       /* of one caller */
-	size_t from, to;  /* the last match */
-	bool failed;      /* out of memory, or the pattern takes too long */
-} kit_match;
-bool kit_match_open(kit_match *m, const kit_pattern *p);
-void kit_match_close(kit_match *m);
-bool kit_match_next(kit_match *m, const char *s, size_t n, size_t at); /* the first match from `at` on that is not empty */
-
 /* ---- stages.c: what a tokenizer.json says of normalisers, pre-tokenizers, decoders ---- */
 typedef enum kit_stage_kind {
 	KIT_BERT, KIT_FORM, KIT_LOWER, KIT_STRIP_ACCENTS, KIT_STRIP, KIT_PREPEND, KIT_REPLACE,        /* normalisers */

@@ -3,7 +3,7 @@
  *
  *   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
- * Here letters are those of ASCII and all bytes from 0x80 on, digits and blanks those of ASCII. */
+ * libpcre2 knows its classes. Words of ASCII are cut without it, if what follows them is ASCII, too. */
 #include "kit/data/data.h"
 
 typedef enum class { BLANK, LETTER, DIGIT, OTHER } class;
@@ -33,7 +33,8 @@ static size_t blanks(const char *s, size_t n)
 	return k == n || k == 1 ? k : k - 1;
 }
 
-size_t kit_word(const char *s, size_t n)
+/* The word at the begin of a text whose bytes from 0x80 on count as letters. */
+static size_t plain_word(const char *s, size_t n)
 {
 	const size_t c = *s == '\'' ? contraction(s, n) : 0;
 	if (c) return c;
@@ -43,6 +44,45 @@ size_t kit_word(const char *s, size_t n)
 	size_t end = first + 1;
 	while (end < n && class_of(s[end]) == k) end++;
 	return end;
+}
+
+kit_pattern *kit_words_pattern(kit_why *w)
+{
+	static const char gpt2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+	return kit_pattern_open(gpt2, sizeof gpt2 - 1, w);
+}
+
+static bool is_ascii(const char *s, size_t n)
+{
+	while (n && !(*s & 0x80)) s++, n--;
+	return !n;
+}
+
+/* Bytes that belong to no character are words. */
+static size_t odd_bytes(const char *s, size_t n)
+{
+	size_t k = 0;
+	while (k < n && !kit_utf8(s + k, n - k, NULL)) k++;
+	return k;
+}
+
+size_t kit_words_next(kit_words *x, const char *s, size_t n, size_t at)
+{
+	const size_t k = plain_word(s + at, n - at), more = n - at - k;
+	if (is_ascii(s + at, k + (more < 2 ? more : 2))) return k; /* a blank and the character behind it may say how it ends */
+	if (at >= x->sound) {
+		const size_t odd = odd_bytes(s + at, n - at);
+		if (odd) return odd;
+		for (size_t bytes = 1; x->sound = at > x->sound ? at : x->sound, bytes; x->sound += bytes)
+			bytes = kit_utf8(s + x->sound, n - x->sound, NULL);
+	}
+	if (!x->pattern || (!x->m.data && !kit_match_open(&x->m, x->pattern))) return 0;
+	return kit_match_next(&x->m, s + at, x->sound - at, 0) && !x->m.from ? x->m.to : 0;
+}
+
+void kit_words_end(kit_words *x)
+{
+	if (x->m.data) kit_match_close(&x->m);
 }
 
 /* ---- names of bytes ---- */

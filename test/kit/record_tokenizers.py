@@ -62,14 +62,15 @@ def lines(n, seed=1):
 
 def learned(seed): return (l.replace("\0", "") for l in lines(4000, seed))  # jansson has no keys with a zero
 def few(vocab): return 60 if vocab < 1000 else 1 << 20
-def bpe(vocab, pre, norm=None, dec=None, post=None, extra=(), **how):
+def bpe(vocab, pre, norm=None, dec=None, post=None, extra=(), added=True, **how):
     t = Tokenizer(models.BPE(**how))
     t.pre_tokenizer, t.normalizer = pre, norm or t.normalizer
     special = ["<unk>", "<s>", "</s>"] + ([f"<0x{b:02X}>" for b in range(256)] if how.get("byte_fallback") else [])
     level = dec is None
     t.train_from_iterator(learned(2), trainers.BpeTrainer(
         vocab_size=vocab, show_progress=False, limit_alphabet=1 << 20 if level else few(vocab),
-        special_tokens=["<|end|>"] if level else special, continuing_subword_prefix=how.get("continuing_subword_prefix") or "",
+        special_tokens=special if not level else ["<|end|>"] if added else [],
+        continuing_subword_prefix=how.get("continuing_subword_prefix") or "",
         end_of_word_suffix=how.get("end_of_word_suffix") or "", initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if level else []))
     t.decoder = decoders.ByteLevel() if level else dec
     if post: t.post_processor = post(t)
@@ -93,6 +94,7 @@ def all_of(size):
     llama_decoder = D.Sequence([D.Replace("▁", " "), D.ByteFallback(), D.Fuse(), D.Strip(" ", 1, 0)])
     return {
         "gpt2": lambda: bpe(size, P.ByteLevel(add_prefix_space=False)),
+        "vocab": lambda: bpe(size, P.ByteLevel(add_prefix_space=False), added=False),
         "roberta": lambda: bpe(size, P.ByteLevel(add_prefix_space=True), extra=extra),
         "llama3": lambda: bpe(size, P.Sequence([P.Split(Regex(GPT4), "isolated"), P.ByteLevel(add_prefix_space=False, use_regex=False)]),
                               ignore_merges=True),
@@ -124,8 +126,10 @@ if sys.argv[1] == "check":
         with tempfile.TemporaryDirectory() as d:
             path = os.path.join(d, "tokenizer.json")
             t.save(path)
+            files = [path]
+            if name == "vocab": files = t.model.save(d)  # vocab.json and merges.txt, as GPT-2 has them
             data = list(lines(n))
-            out = subprocess.run([sys.argv[2], path], input="\n".join(map(escape, data)).encode() + b"\n", capture_output=True)
+            out = subprocess.run([sys.argv[2], *files], input="\n".join(map(escape, data)).encode() + b"\n", capture_output=True)
         got = out.stdout.decode("utf-8", "replace").split("\n")
         pairs = [(l, expected(t, l), tuple(got[2 * i:2 * i + 2])) for i, l in enumerate(data)]
         wrong = [p for p in pairs if p[1] != p[2]]

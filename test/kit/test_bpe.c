@@ -12,13 +12,27 @@ static void words(void **s)
 		"Hello", " world", ",",  " it",  "'s", " ",   " 2",  " o", "'", "clock", "!",   "\n\n", " x", "_", "1", "\t", "\t", "y",
 		" '",    "ll",     " we", "'ll", " we", "'re", " IT", "'",  "S", " 3",    "rd",  " caf\303\251", " \303\274ber", "\n  " };
 	const char *at = text, *end = text + sizeof text - 1;
+	kit_why w;
+	kit_pattern *p = kit_words_pattern(&w);
+	kit_words x = { .pattern = p };
 	(void)s;
 	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-		const size_t n = kit_word(at, (size_t)(end - at));
+		const size_t n = kit_words_next(&x, text, sizeof text - 1, (size_t)(at - text));
 		if (n != strlen(want[i]) || memcmp(at, want[i], n) != 0) fail_msg("word %zu: \"%.*s\", not \"%s\"", i, (int)n, at, want[i]);
 		at += n;
 	}
 	assert_ptr_equal(at, end);
+	kit_words_end(&x);
+	static const char odd[] = "a\377\302\240\342\200\203b \343\201\202\357\274\222\314\201\360\237\230\200 \355\240\200z";
+	/* a, FF, a blank of Latin-1, EM SPACE, b, a blank and a letter, a digit, a mark and an emoji, a blank, 3 bytes, z */
+	static const size_t size[] = { 1, 1, 2, 3, 1, 4, 3, 6, 1, 3, 1 };
+	x = (kit_words){ .pattern = p };
+	for (size_t i = 0, k = 0; k < sizeof odd - 1; k += size[i++]) assert_int_equal(kit_words_next(&x, odd, sizeof odd - 1, k), size[i]);
+	kit_words_end(&x);
+	x = (kit_words){ 0 }; /* without the library */
+	assert_int_equal(kit_words_next(&x, "ab cd", 5, 0), 2);
+	assert_int_equal(kit_words_next(&x, "caf\303\251", 5, 0), 0);
+	kit_pattern_close(p);
 }
 
 static void names_of_bytes(void **s)

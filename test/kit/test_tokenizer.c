@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* tokenizer.json: recorded files of the package tokenizers and what it makes of lines, errors, hostile files, long texts.
- * record_tokenizers.py compares 10,000 lines with each of twelve tokenisers. */
+ * record_tokenizers.py compares 10,000 lines with each of thirteen tokenisers. */
 #include "test/kit/hostile.h"
 
 #include <tjdata.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints the ids of each line of stdin, and what they decode to:  tokenize tokenizer.json. record_tokenizers.py compares. A line has \n, \r
+/* Prints the ids of each line of stdin, and what they decode to:  tokenize tokenizer.json | encoder.json vocab.bpe. record_tokenizers.py
+ * compares. A line has \n, \r
  * and \\ for these bytes. */
 #include <tjdata.h>
 
@@ -27,18 +28,19 @@ static void print_text(const char *s, size_t n)
 int main(int argc, char **argv)
 {
 	tj_ctx *c = tj_open(NULL);
-	tj_tokenizer *t = argc > 1 ? tj_tokenizer_open(c, argv[1]) : NULL;
+	tj_tokenizer *t = argc == 2 ? tj_tokenizer_open(c, argv[1]) : NULL;
+	tj_bpe *b = argc == 3 ? tj_bpe_open(c, argv[1], argv[2]) : NULL;
 	char *line = NULL;
 	size_t room = 0, bytes;
-	for (ssize_t n; t && (n = getline(&line, &room, stdin)) > 0;) {
+	for (ssize_t n; (t || b) && (n = getline(&line, &room, stdin)) > 0;) {
 		if (line[n - 1] == '\n') line[--n] = 0;
 		tj_scope *s = tj_push(c);
 		const size_t size = unescape(line, (size_t)n);
-		tj_tensor *ids = tj_tokenizer_encode(t, line, size, true);
+		tj_tensor *ids = t ? tj_tokenizer_encode(t, line, size, true) : tj_bpe_encode(b, line, size);
 		const int32_t *id = tj_data(ids);
 		for (int64_t i = 0; i < tj_numel(ids); i++) printf(i ? " %d" : "%d", id[i]);
 		putchar('\n');
-		char *text = tj_tokenizer_decode(t, ids, false, &bytes);
+		char *text = t ? tj_tokenizer_decode(t, ids, false, &bytes) : tj_bpe_decode(b, ids, &bytes);
 		if (text) print_text(text, bytes);
 		free(text);
 		tj_pop(s);
@@ -47,6 +49,7 @@ int main(int argc, char **argv)
 	const tj_status st = tj_check(c);
 	if (st != TJ_OK) tj_perror(c, stderr);
 	tj_tokenizer_close(t);
+	tj_bpe_close(b);
 	free(line);
 	tj_close(c);
 	return st != TJ_OK;

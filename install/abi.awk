@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Reads the preprocessed include/tj.h and writes a C program that prints what a compiled program relies on, a line each: prototypes, values
+# Reads the preprocessed include/tj.h, with the headers of the kit or without, and writes a C program that prints what a compiled program relies on, a line each: prototypes, values
 # of constants, offsets and types of fields, sizes of structs. install/abi.sh runs it.
 
 function squeezed(s) {
@@ -73,7 +73,7 @@ function struct_(s,    name, n, list, i, m, d, k, text, base, grows) {
 		text = squeezed(list[i])
 		if (text == "") continue
 		m = parts(text, ",", d)
-		base = d[1]
+		base = d[1] = squeezed(d[1])
 		if (base ~ /\(\*/) sub(/ *\(\*.*/, "", base)
 		else { sub(/\[.*/, "", base); sub(/[A-Za-z_0-9]+$/, "", base); sub(/ *\**(const)? *$/, "", base) }
 		d[1] = substr(d[1], length(base) + 1)
@@ -94,7 +94,7 @@ function statement(s) {
 
 BEGIN {
 	# Structs that programs neither make nor have in arrays: fields may be appended.
-	split("tj_error tj_guard tj_machine tj_reason", list, " ")
+	split("tj_error tj_guard tj_machine tj_reason tjnn_slot tj_safetensors_entry tj_gguf_entry", list, " ")
 	for (i in list) made_by_library[list[i]]
 	print "#include <tj.h>\n#include <stddef.h>\nint main(void)\n{"
 }

@@ -1,22 +1,32 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Compares a header with the baseline, a list of all that compiled programs rely on:  install/abi.sh [-w] [include/tj.h [install/abi.txt]]
+# Compares a header with the baseline, a list of all that compiled programs rely on:
+#   install/abi.sh [-w] [include/tj.h [install/abi.txt]]
+#   install/abi.sh -k [-w] [include [install/abi-kit.txt]]        the headers of the kit in that folder
 # What the baseline has must be in the header, unchanged; more may be there. A struct that begins with .size, or that only the library
 # makes, may grow at its end, but not into the padding that it had: a library cannot tell such a field from what older programs left there.
 # -w: writes the baseline.
 set -eu
-write=
+write= kit=
+[ "${1:-}" = -k ] && kit=1 && shift
 [ "${1:-}" = -w ] && write=1 && shift
-header=${1:-include/tj.h} baseline=${2:-install/abi.txt}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
+if [ -n "$kit" ]; then
+	folder=${1:-include} baseline=${2:-install/abi-kit.txt} header=$tmp/kit.h
+	for h in tj tjfiles tjdlpack tjdata tjdist tjnn; do sed '/^#include <tj[a-z]*\.h>/d' "$folder/$h.h"; done >"$header"
+	"$0" -w "$folder/tj.h" "$tmp/base" # what is tj.h's own is in its list
+else
+	header=${1:-include/tj.h} baseline=${2:-install/abi.txt}
+	: >"$tmp/base"
+fi
 cc=${CC:-cc}
 sed '/^#include/d; /^#define TJ_\(API\|PRINTF\)/d' "$header" | $cc -std=c11 -E -P -xc -DTJ_API= -D'TJ_PRINTF(f,a)=' - |
 	awk -f install/abi.awk >"$tmp/abi.c"
 mkdir "$tmp/include"
 cp "$header" "$tmp/include/tj.h"
 $cc -std=c11 -I"$tmp/include" -o "$tmp/abi" "$tmp/abi.c"
-"$tmp/abi" | LC_ALL=C sort -u >"$tmp/now"
+"$tmp/abi" | LC_ALL=C sort -u | LC_ALL=C comm -23 - "$tmp/base" >"$tmp/now"
 if [ -n "$write" ]; then
 	cp "$tmp/now" "$baseline"
 	exit 0

@@ -38,6 +38,7 @@ INSTALLED  += $(if $(TJ),$(DESTDIR)$(bashdir)/tj $(DESTDIR)$(zshdir)/_tj)
 
 abi:  ## write install/abi.txt, the list of what compiled programs rely on
 	install/abi.sh -w
+	install/abi.sh -k -w
 .PHONY: abi
 
 # ---- Debian packages: install/debian ----

@@ -16,6 +16,13 @@ grep -v '^typedef' install/abi.txt | grep -oE '\btj_[a-z0-9_]+(\(|\[)' | tr -d '
 [ ! -s "$tmp/said" ]
 verdict $? 'functions of install/abi.txt that the library does not export:'
 
+install/abi.sh -k >"$tmp/said" 2>&1
+verdict $? 'programs that are compiled with the kit would not run on: make abi writes the baseline'
+nm -D --defined-only --format=posix "$1/libtjkit.so" | sed -n 's/@@TJKIT_1 [DRTB] .*//p' | sort >"$tmp/exported"
+grep -v '^typedef' install/abi-kit.txt | grep -oE '\btj(nn)?_[a-z0-9_]+(\(|\[)' | tr -d '([' | sort -u | comm -23 - "$tmp/exported" >"$tmp/said"
+[ ! -s "$tmp/said" ]
+verdict $? 'functions of install/abi-kit.txt that the kit does not export:'
+
 changed() { # what must be said, a sed expression
 	sed "$2" include/tj.h >"$tmp/tj.h"
 	! cmp -s include/tj.h "$tmp/tj.h" && ! install/abi.sh "$tmp/tj.h" >"$tmp/said" 2>&1 && grep -q -- "$1" "$tmp/said"
@@ -26,6 +33,17 @@ same() { # a sed expression
 	! cmp -s include/tj.h "$tmp/tj.h" && install/abi.sh "$tmp/tj.h" >"$tmp/said" 2>&1
 	verdict $? "a fault is found: $1"
 }
+kit() { # what must be said; a header of the kit; a sed expression
+	rm -rf "$tmp/include"
+	cp -r include "$tmp/include"
+	sed "$3" "include/$2" >"$tmp/include/$2"
+	! cmp -s "include/$2" "$tmp/include/$2" && { install/abi.sh -k "$tmp/include" >"$tmp/said" 2>&1; [ $? -eq 1 ]; } &&
+		grep -q -- "$1" "$tmp/said"
+	verdict $? "not as expected ($1): $2: $3"
+}
+kit 'changed: bool tj_loader_next_at' tjdata.h 's/^\(TJ_API bool tj_loader_next_at(.*\), int room/\1/'
+kit 'struct tjnn_group .env' tjnn.h 's/^	void \*env;$/	int more; void *env;/'
+kit 'enum tj_gguf_type TJ_GGUF_F64' tjfiles.h 's/TJ_GGUF_U64, TJ_GGUF_I64,/TJ_GGUF_I64,/'
 changed 'changed: int tj_rank' '/^TJ_API int tj_rank/d'
 changed 'changed: int64_t tj_dim(' 's/^\(TJ_API int64_t tj_dim(.*\)int axis/\1int64_t axis/'
 changed 'changed: double tj_item_at' 's/^TJ_API double tj_item_at/TJ_API float tj_item_at/'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Reads the preprocessed include/tj.h, with the headers of the kit or without, and writes a C program that prints what a compiled program relies on, a line each: prototypes, values
-# of constants, offsets and types of fields, sizes of structs. install/abi.sh runs it.
+# Reads the preprocessed include/tj.h, with the headers of the kit or without, and writes a C program that prints what a compiled program
+# relies on, a line each: prototypes, values of constants, offsets and types of fields, sizes of structs. install/abi.sh runs it.
 
 function squeezed(s) {
 	gsub(/[ \t\n]+/, " ", s)

@@ -19,7 +19,8 @@ verdict $? 'functions of install/abi.txt that the library does not export:'
 install/abi.sh -k >"$tmp/said" 2>&1
 verdict $? 'programs that are compiled with the kit would not run on: make abi writes the baseline'
 nm -D --defined-only --format=posix "$1/libtjkit.so" | sed -n 's/@@TJKIT_1 [DRTB] .*//p' | sort >"$tmp/exported"
-grep -v '^typedef' install/abi-kit.txt | grep -oE '\btj(nn)?_[a-z0-9_]+(\(|\[)' | tr -d '([' | sort -u | comm -23 - "$tmp/exported" >"$tmp/said"
+grep -v '^typedef' install/abi-kit.txt | grep -oE '\btj(nn)?_[a-z0-9_]+(\(|\[)' | tr -d '([' | sort -u |
+	comm -23 - "$tmp/exported" >"$tmp/said"
 [ ! -s "$tmp/said" ]
 verdict $? 'functions of install/abi-kit.txt that the kit does not export:'
 

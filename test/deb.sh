@@ -32,6 +32,7 @@ has() { # package, the files that it has beside those in usr/share/doc
 has libtj0 $lib/libtj.so.0 $lib/libtj.so.$version
 has libtj0-llvm $lib/tjit/libtj-llvm.so
 has libtjkit0 $lib/libtjkit.so.0 $lib/libtjkit.so.$version $lib/tjit/libtj-mpi-abi.so
+has libtjkit0-openmpi $lib/tjit/libtj-mpi.so
 has libtj-dev usr/include/tj.h usr/include/tj.hpp usr/include/tjrt.h $lib/libtj.a $lib/libtjrt.a $lib/libtj.so $lib/pkgconfig/tjit.pc \
 	usr/include/tjnn.h usr/include/tjdata.h usr/include/tjfiles.h usr/include/tjdlpack.h usr/include/tjdist.h \
 	$lib/libtjkit.a $lib/libtjkit.so $lib/pkgconfig/tjkit.pc \

@@ -166,7 +166,7 @@ tj_comm *tj_comm_open_at(const char *site, tj_ctx *c, const char *name, const tj
 		       NULL;
 	w->ctx = c;
 	if (!(w->transport = find_transport(name, &o, &library, why))) {
-		tj_fail(TJ_ERR_IO, "tj_comm_open", "\"mpi\" needs libtj-mpi.so and Open MPI (Debian: libopenmpi3)", "\"%s\": %s", name,
+		tj_fail(TJ_ERR_IO, "tj_comm_open", "\"mpi\" needs libtj-mpi.so and Open MPI (Debian: libtjkit0-openmpi)", "\"%s\": %s", name,
 		        why);
 		free(w);
 		return NULL;

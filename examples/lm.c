@@ -3,7 +3,8 @@
  *
  *   build/examples/lm [--bf16] [--bpe] [text file] [steps] [device] [seed] [folder]
  *
- * --bpe: of tokens, byte pairs that are learned from the text, not of its characters. folder: for checkpoints and metrics.csv; a second run goes on from there. The rest is as in gpt.c. */
+ * --bpe: of tokens, byte pairs that are learned from the text, not of its characters. folder: for checkpoints and metrics.csv; a second
+ * run goes on from there. The rest is as in gpt.c. */
 #include <tjdata.h>
 #include <tjnn.h>
 

@@ -14,7 +14,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 if [ -n "$kit" ]; then
 	folder=${1:-include} baseline=${2:-install/abi-kit.txt} header=$tmp/kit.h
-	for h in tj tjfiles tjdlpack tjdata tjdist tjnn; do sed '/^#include <tj[a-z]*\.h>/d' "$folder/$h.h"; done >"$header"
+	for h in tj tjfiles tjdlpack tjmodel tjdata tjdist tjnn; do sed '/^#include <tj[a-z]*\.h>/d' "$folder/$h.h"; done >"$header"
 	"$0" -w "$folder/tj.h" "$tmp/base" # what is tj.h's own is in its list
 else
 	header=${1:-include/tj.h} baseline=${2:-install/abi.txt}

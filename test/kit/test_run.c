@@ -192,11 +192,10 @@ static void test_run(void **state)
 	tjnn_run_opts o = run_opts(m, folder);
 	tjnn_run *r = tjnn_run_open(c, &o);
 	kit_ok(c);
-	int steps = 0, every = 0;
+	int steps = 0;
 	while (tjnn_run_next(r, NULL, 0)) {
 		assert_int_equal(tjnn_run_step(r), steps++);
 		tjnn_run_log(r, "loss", 1. / steps);
-		every += tjnn_run_every(r, 4);
 		if (tjnn_run_every(r, 4)) assert_true(tjnn_run_score(r, "accuracy", steps == 8 ? 0.9 : 0.5) == (steps <= 8));
 		if (steps == 6) tjnn_run_stop(r);
 	}

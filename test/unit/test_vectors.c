@@ -143,8 +143,8 @@ static void pixels(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const sizes *z = self;
 	tj_tensor *x = in[0];
-	out[0] = tj_repeat_interleave(x, z->m, 1);                              /* [n,m*m] */
-	out[1] = tj_add(tj_unsqueeze(x, -1), tj_select(in[1], 0, 0));           /* [n,m,m] */
+	out[0] = tj_sub(tj_repeat_interleave(x, z->m, 1), tj_tile(in[1], TJ_SHAPE(1, z->m))); /* [n,m*m] */
+	out[1] = tj_add(tj_unsqueeze(x, -1), tj_select(in[1], 0, 0));                         /* [n,m,m] */
 	out[2] = tj_mul(tj_transpose(tj_reshape(in[1], TJ_SHAPE(z->m, z->n)), 0, 1), tj_i(3));
 	tj_tensor *number = tj_arange(TJ_F32, 1, z->m + 1, 1); /* of an element in its row */
 	out[3] = tj_mul(tj_add(x, tj_unsqueeze(tj_select(in[1], 1, 0), -1)), number);

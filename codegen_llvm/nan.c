@@ -5,7 +5,7 @@
  *                            =>   the three larger ones; NaN if a or b is one, or c or d                7
  *
  * One comparison tests two leaves, and LLVM makes one of those that a largest and a smallest element share. The bits are the same, but for
- * those of NaN, which are not specified. Largest and smallest of 16 floats, 100K rows: 169 to 120 us (Zen 3, two threads).
+ * those of NaN, which are not specified. Largest and smallest of 16 floats, 100K rows: 169 to 161 us (Zen 3, two threads).
  * With 512 bits a maximum keeps a NaN in one instruction, and nothing is gained. */
 #include "codegen_llvm/cg.h"
 

@@ -5,7 +5,7 @@
  *   the last vector                               7 8 9 10      stores 8, 9 and 10
  *
  * For bytes and pairs of bytes below 512 bits: AVX2 masks elements of four and eight bytes only, and of a masked access to others LLVM
- * makes a branch for each lane. The game of life, 1,024 x 1,024 bytes: 196 to 57 us, code generation 118 to 31 ms (Zen 3, two threads).
+ * makes a branch for each lane. The game of life, 1,024 x 1,024 bytes: 196 to 77 us, code generation 126 to 33 ms (Zen 3, two threads).
  *
  * Here absent lanes are the first ones, and loads need no mask: these elements are of the same row, so no other thread writes them. But if
  * an output lies over an input, they may have been written already. What such lanes compute counts for nothing: stores keep what is in

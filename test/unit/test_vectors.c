@@ -78,9 +78,11 @@ static void at_sizes(tj_body *body, const tj_dtype *t, int nt, const sizes *z, i
 	}
 	unsetenv("TJ_CPU");
 }
-#define AT(body, nout, types, ...) \
-	at_sizes(body, types, (int)(sizeof types / sizeof *types), (const sizes[]){ __VA_ARGS__ }, (int)(sizeof((sizes[]){ __VA_ARGS__ }) / sizeof(sizes)), nout)
-#define ROWS { 1, 1 }, { 3, 2 }, { 5, 3 }, { 9, 5 }, { 4, 7 }, { 3, 15 }, { 2, 16 }, { 3, 31 }, { 2, 33 }, { 3, 63 }, { 2, 95 }, { 1, 130 }, { 3, 257 }
+#define AT(body, nout, types, ...)                                                                                  \
+	at_sizes(body, types, (int)(sizeof types / sizeof *types), (const sizes[]){ __VA_ARGS__ },                      \
+	         (int)(sizeof((sizes[]){ __VA_ARGS__ }) / sizeof(sizes)), nout)
+#define ROWS \
+	{ 1, 1 }, { 3, 2 }, { 5, 3 }, { 9, 5 }, { 4, 7 }, { 3, 15 }, { 2, 16 }, { 3, 31 }, { 2, 33 }, { 3, 63 }, { 2, 95 }, { 1, 130 }, { 3, 257 }
 static const tj_dtype narrow[] = { TJ_U8, TJ_I16, TJ_BOOL }, whole[] = { TJ_U8, TJ_I16, TJ_I32 }, real[] = { TJ_F32, TJ_F64 };
 
 /* ---- tails of elements of one and two bytes ---- */
@@ -141,14 +143,18 @@ static void pixels(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	const sizes *z = self;
 	tj_tensor *x = in[0];
-	out[0] = tj_repeat_interleave(x, z->m, 1);                              /* [n,m*m] */
-	out[1] = tj_add(tj_unsqueeze(x, -1), tj_select(in[1], 0, 0));           /* [n,m,m] */
+	out[0] = tj_sub(tj_repeat_interleave(x, z->m, 1), tj_tile(in[1], TJ_SHAPE(1, z->m))); /* [n,m*m] */
+	out[1] = tj_add(tj_unsqueeze(x, -1), tj_select(in[1], 0, 0));                         /* [n,m,m] */
 	out[2] = tj_mul(tj_transpose(tj_reshape(in[1], TJ_SHAPE(z->m, z->n)), 0, 1), tj_i(3));
 	tj_tensor *number = tj_arange(TJ_F32, 1, z->m + 1, 1); /* of an element in its row */
 	out[3] = tj_mul(tj_add(x, tj_unsqueeze(tj_select(in[1], 1, 0), -1)), number);
 }
 static const tj_dtype mixed[] = { TJ_F32, TJ_U8, TJ_F64, TJ_I16 };
-static void short_rows(void **s) { (void)s, AT(pixels, 4, mixed, { 16, 2 }, { 33, 3 }, { 40, 4 }, { 17, 5 }, { 70, 2 }, { 15, 4 }, { 64, 3 }); }
+static void short_rows(void **s)
+{
+	(void)s;
+	AT(pixels, 4, mixed, { 16, 2 }, { 33, 3 }, { 40, 4 }, { 17, 5 }, { 70, 2 }, { 15, 4 }, { 64, 3 });
+}
 
 /* ---- structures of 2^k fields, and others ---- */
 static void fields(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -177,7 +183,11 @@ static void extremes(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_tensor *m = tj_maximum(in[0], in[1]); /* read twice: each reader sees NaN */
 	out[3] = tj_where(tj_gt(m, tj_f(1)), tj_maximum(m, tj_f(0.5)), tj_f(4));
 }
-static void nan_in_trees(void **s) { (void)s, AT(extremes, 4, real, { 100, 2 }, { 99, 3 }, { 65, 5 }, { 90, 8 }, { 77, 16 }, { 60, 13 }, { 3, 300 }); }
+static void nan_in_trees(void **s)
+{
+	(void)s;
+	AT(extremes, 4, real, { 100, 2 }, { 99, 3 }, { 65, 5 }, { 90, 8 }, { 77, 16 }, { 60, 13 }, { 3, 300 });
+}
 
 /* ---- i64 that are computed in 32 bits ---- */
 static void counted(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -212,7 +222,11 @@ static void running(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[2] = tj_cummax(in[1], 0, NULL);
 	out[3] = tj_cummin(in[0], 0, NULL);
 }
-static void running_extremes(void **s) { (void)s, AT(running, 4, real, ROWS, { 1, 1000 }, { 40, 64 }, { 30, 200 }, { 2, 1 }, { 0, 5 }, { 900, 3 }); }
+static void running_extremes(void **s)
+{
+	(void)s;
+	AT(running, 4, real, ROWS, { 1, 1000 }, { 40, 64 }, { 30, 200 }, { 2, 1 }, { 0, 5 }, { 900, 3 });
+}
 
 int main(void)
 {

@@ -81,8 +81,6 @@ typedef struct cg {
 	cg_num block;       /* indices of the last dimension per unit */
 	cg_val *val;        /* by instruction */
 	rt_text entry, unit, pre, body;
-	rt_text data;       /* constants in memory (constants.c) */
-	rt_vec(cg_constant) constant;
 	rt_text *out;       /* where text goes now */
 	const char *copy;   /* suffix of names, because main loop and tail define the same values */
 	rt_text own, *around; /* the function of its own that is being written; where text went before */
@@ -229,6 +227,7 @@ cg_str cg_select_mask(cg *c, tj_dtype t, cg_str value, cg_str other); /* value, 
 /* ---- constants.c: operands in memory ---- */
 /* src: the operands of an instruction on vectors, of which one may become another name */
 void cg_operands_in_memory(cg *c, const lo_ins *in, cg_str *src);
+void cg_put_constants(rt_text *out); /* defines those that the functions in the text name */
 
 /* ---- small.c: i64 that fit into 32 bits ---- */
 void cg_put_small(cg *c, cg_str name, const lo_ins *in);

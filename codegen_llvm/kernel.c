@@ -125,7 +125,6 @@ static void along_r(cg *c)
 /* ---- the function ---- */
 static void assemble(const cg *c, rt_text *out)
 {
-	rt_puts(out, rt_str(&c->data));
 	rt_putf(out, "define void @\"%s\"(ptr %%a, i64 %%begin, i64 %%end) #%u {\nentry:\n", c->k->name, lo_uses(c->k));
 	rt_puts(out, rt_str(&c->entry));
 	rt_puts(out, "  %any = icmp slt i64 %begin, %end\n  br i1 %any, label %unit, label %done\n\nunit:\n");
@@ -162,8 +161,6 @@ static void drop(cg *c)
 	rt_free(c->val);
 	rt_free(c->part);
 	rt_text_free(&c->entry);
-	rt_text_free(&c->data);
-	rt_vec_free(&c->constant);
 	rt_text_free(&c->unit);
 	rt_text_free(&c->pre);
 	rt_text_free(&c->body);
@@ -190,7 +187,7 @@ static tj_status function(cg *c, rt_text *out)
 	cg_put_streams(c);
 	write_unit(c);
 	assemble(c, out);
-	if (c->oom || c->data.oom || c->entry.oom || c->unit.oom || c->body.oom || c->phi.oom || c->step.oom || out->oom)
+	if (c->oom || c->entry.oom || c->unit.oom || c->body.oom || c->phi.oom || c->step.oom || out->oom)
 		return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	return TJ_OK;
 }

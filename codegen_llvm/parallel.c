@@ -37,6 +37,7 @@ void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t,
 /* Attributes #0 to #3 are by lo_uses() of a kernel. */
 void cg_put_foot(rt_text *out, const struct cg_target *t, int bits)
 {
+	cg_put_constants(out);
 	for (unsigned uses = 0; uses < RT_USES; uses++) {
 		const uint32_t has = rt_features(bits) & rt_features_for(uses);
 		rt_putf(out, "attributes #%u = { nounwind \"prefer-vector-width\"=\"%d\" \"tune-cpu\"=\"%s\"", uses, bits, cg_tuning(t));

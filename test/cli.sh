@@ -274,7 +274,7 @@ says out ' us of 3 calls'
 says out ' measured='
 printf '\n\0\0\0@\0\0\200@\0\0\300@' >"$tmp/want" && same "$tmp/m.npy" # 2 4 6
 gives 2 run "$tmp/m.onnx" -i "z=$x"
-says err 'z is none of in0 to in0'
+says err 'z is none of in0 to in0, nor a name that tj show lists'
 gives 2 run "$tmp/m.onnx"
 says err 'argument 0, f32[n], is missing: -i 0=FILE'
 sed 's/Add/Foo/' "$tmp/m.onnx" >"$tmp/foo.onnx"

@@ -56,7 +56,9 @@ static int number_in(const call *x, const char *word, const char *prefix, int n,
 	const long i = strtol(digits, &stop, 10);
 	*file = end + 1;
 	if (isdigit((unsigned char)*digits) && stop == end && i < n) return (int)i;
-	if (n) cli_error("%.*s is none of %s0 to %s%d; a file with this name is ./%s", (int)(end - word), word, prefix, prefix, n - 1, word);
+	if (n)
+		cli_error("%.*s is none of %s0 to %s%d%s; a file with this name is ./%s", (int)(end - word), word, prefix, prefix, n - 1,
+		          x->m ? ", nor a name that tj show lists" : "", word);
 	else cli_error("%.*s: the function has none", (int)(end - word), word);
 	return -2;
 }

@@ -96,8 +96,9 @@ static void print(const json_t *d)
 	json_t *o;
 	char text[200], bytes[32];
 	cli_put_bytes(bytes, number(d, "weight_bytes"));
-	snprintf(text, sizeof text, "opset %lld, IR version %lld, by %.60s %.40s", number(d, "opset"), number(d, "onnx_ir"),
-	         show_string(d, "producer"), show_string(d, "producer_version"));
+	const char *by = show_string(d, "producer"), *version = show_string(d, "producer_version");
+	snprintf(text, sizeof text, "opset %lld, IR version %lld%s%.60s%s%.40s", number(d, "opset"), number(d, "onnx_ir"),
+	         *by || *version ? ", by " : "", by, *by && *version ? " " : "", version);
 	cli_row("model", text);
 	rows(d, "inputs", "input", "name", "type");
 	rows(d, "outputs", "output", "name", "type");

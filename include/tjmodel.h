@@ -35,6 +35,9 @@ typedef struct tj_onnx_opts {
 	tj_numerics numerics;
 	tj_dynamic dynamic;
 	bool no_shapes;        /* sizes that the file names are not told to tj_compile() as .shapes: each is found to vary when it does */
+	const char *sizes;     /* bounds of sizes that the file names, as in .shapes of tj_compile_opts: "batch in 1..8; H in 16..64; H%16==0".
+	                        * tj_export() tries all of them: without bounds it begins at 0, where most models fail. NULL: none. With
+	                        * .no_shapes it is an error */
 	void (*on_refused)(void *self, const char *line); /* gets each reason for which the file is refused; NULL: nobody */
 	void *on_refused_self;
 } tj_onnx_opts;
@@ -71,6 +74,7 @@ typedef struct tj_onnx_about {
 	int64_t nodes, initializers;         /* of all graphs */
 	uint64_t weight_bytes;               /* of the initializers */
 } tj_onnx_about;
+/* Does nothing if one of them is NULL. */
 TJ_API void tj_model_about(const tj_model *m, tj_onnx_about *out);
 
 /* The i-th op that the model uses, by name, and how many of its nodes are of it; NULL: there are fewer. */

@@ -84,6 +84,7 @@ typedef struct jit_act {
 	jit_hit *hit;
 	jit_entry *entry;        /* that of the hit */
 	struct jit_learn *learn; /* DIRECT: learns the path of this call; NULL: this call does not learn */
+	const char *unfit;       /* the line that ended it; NULL: none */
 	uint64_t serial;         /* of the first segment; unique in the context */
 	const jit_thread *near;  /* the thread whose events may take the fast path of jit_event(); JIT_NOT_NEAR: none may */
 	uint32_t bodies;         /* number of bodies that run now: of the call, of nested calls, callbacks */

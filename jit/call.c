@@ -107,6 +107,7 @@ static tj_status begin(tj_ctx *c, jit_memo *memo, const char *site, tj_tensor *c
 	a->fresh = NULL;
 	a->entry = NULL;
 	a->learn = NULL;
+	a->unfit = NULL;
 	a->ext.n = a->callback.n = 0;
 	a->bodies = a->floor = 0;
 	a->open = NULL;

@@ -204,8 +204,8 @@ static bool see(void *env, jit_act *a, uint32_t n, tj_tensor *const *res)
 		              jit_event_name(b->op), "needs a value in C, so what follows depends on code that is not in the file");
 	}
 	if (!a->learn)
-		return refuse(c, f->site, "it says which line", "the body",
-		              "does something that direct mode cannot skip; see tj_explain()");
+		return refuse(c, a->unfit ? a->unfit : f->site, "docs/EXPORT.md says what a body may do", "the body",
+		              "reads a value or leaves something beyond the call, which direct mode cannot skip");
 	if (a->retained.n || a->named.n) return refuse(c, f->site, "return values in out[]", "the body", "retains or names a value");
 	const rt_vec(uint32_t) from = { a->learn->src.v, a->learn->src.n, 0 };
 	uint32_t *of_result = rt_arena_alloc(&a->mem, (n + 1) * sizeof *of_result), v;

@@ -79,6 +79,7 @@ void jit_learn_stop(jit_act *a, const char *site, const char *fmt, ...)
 	char what[384];
 	va_list ap;
 	a->learn = NULL;
+	a->unfit = site;
 	if (!site || atomic_exchange(&a->fn->follow, true)) return;
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof what, fmt, ap);

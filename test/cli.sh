@@ -263,6 +263,9 @@ done
 printf '\10\10::\12\24\12\1x\12\1x\22\1y\32\4/add\42\3AddZ\20\12\1x\22\13\12\11\10\1\22\5\12\3\22\1nb\20' >"$tmp/m.onnx"
 printf '\12\1y\22\13\12\11\10\1\22\5\12\3\22\1nB\2\20\15' >>"$tmp/m.onnx"
 gives 0 show "$tmp/m.onnx"
+says out '  model                      opset 13, IR version 8'
+! grep -q ', by' "$tmp/out"
+verdict $? 'a producer without a name is printed'
 says out '  input x                    f32[n]'
 says out '    Add                      1'
 gives 0 show --json "$tmp/m.onnx"
@@ -274,7 +277,7 @@ says out ' us of 3 calls'
 says out ' measured='
 printf '\n\0\0\0@\0\0\200@\0\0\300@' >"$tmp/want" && same "$tmp/m.npy" # 2 4 6
 gives 2 run "$tmp/m.onnx" -i "z=$x"
-says err 'z is none of in0 to in0'
+says err 'z is none of in0 to in0, nor a name that tj show lists'
 gives 2 run "$tmp/m.onnx"
 says err 'argument 0, f32[n], is missing: -i 0=FILE'
 sed 's/Add/Foo/' "$tmp/m.onnx" >"$tmp/foo.onnx"

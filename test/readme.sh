@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The first program of README.md must compile as shown, without a warning, and run:  test/readme.sh build
-# The lines on export and on training are put into programs of their own: they must export and import a function, and train a network.
+# The lines on export, on training and on models are put into programs of their own: they must export and import a function, train a
+# network, and call a model.
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -36,4 +37,16 @@ cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$dir/second.c" -Iinclude -L"$1" -l
 } >"$dir/third.c"
 cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$dir/third.c" -Iinclude -L"$1" -ltjkit -ltj -Wl,-rpath,"$PWD/$1" -o "$dir/third"
 "$dir/third"
-echo "3 passed, 0 failed, 0 skipped"
+{
+	printf '#include <tjmodel.h>\n'
+	echo 'int main(void) { tj_ctx *c = tj_open(NULL); tj_tensor *x = tj_from_data(c, TJ_F32, TJ_SHAPE(2), (float[]){ 1, 2 });'
+	block 4
+	echo 'if (tj_check(c) != TJ_OK) return tj_perror(c, stderr), 1;'
+	echo 'return ((const float *)tj_data(y[0]))[1] != 4; }'
+} >"$dir/fourth.c"
+# y = x + x, x: f32[n]
+printf '\10\10::\12\24\12\1x\12\1x\22\1y\32\4/add\42\3AddZ\20\12\1x\22\13\12\11\10\1\22\5\12\3\22\1nb\20' >"$dir/net.onnx"
+printf '\12\1y\22\13\12\11\10\1\22\5\12\3\22\1nB\2\20\15' >>"$dir/net.onnx"
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$dir/fourth.c" -Iinclude -L"$1" -ltjkit -ltj -Wl,-rpath,"$PWD/$1" -o "$dir/fourth"
+(cd "$dir" && ./fourth)
+echo "4 passed, 0 failed, 0 skipped"

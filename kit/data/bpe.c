@@ -246,7 +246,7 @@ int32_t *kit_ids_of(const char *site, tj_tensor *t, int64_t *n, kit_why *w)
 	const int64_t *v = b.data;
 	*n = (int64_t)(x.bytes / sizeof *v);
 	int32_t *ids = malloc((size_t)*n * sizeof *ids + 1);
-	for (int64_t i = 0; ids && i < *n; i++) ids[i] = v[i] < 0 || v[i] > INT32_MAX ? -1 : (int32_t)v[i];
+	for (int64_t i = 0; ids && i < *n; i++) ids[i] = v[i] < INT32_MIN || v[i] > INT32_MAX ? -1 : (int32_t)v[i];
 	free(b.data);
 	return ids ? ids : (kit_no_memory(w), NULL);
 }

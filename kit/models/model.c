@@ -112,26 +112,45 @@ static bool count_ops(tj_model *m)
 }
 
 /* ---- the function ---- */
+enum { MOST_LETTERS = 31, MOST_NAMES = 32 }; /* of .shapes; names beyond these are left out */
+
 static bool is_name(const char *s)
 {
 	const size_t n = strlen(s);
-	if (!n || n > 40 || (s[0] >= '0' && s[0] <= '9')) return false;
+	if (!n || n > MOST_LETTERS || (s[0] >= '0' && s[0] <= '9')) return false;
 	for (size_t i = 0; i < n; i++)
 		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", s[i])) return false;
 	return strcmp(s, "_") != 0;
 }
 
-/* What the file says of its inputs, for .shapes: "f32[batch,3,_,_], ..."; NULL: it names no size. */
-static char *shapes_of(const tj_model *m)
+typedef struct size_names {
+	const char *v[MOST_NAMES];
+	int n;
+} size_names;
+
+static bool is_size_name(size_names *names, const char *s)
+{
+	if (!s || !is_name(s)) return false;
+	for (int i = 0; i < names->n; i++)
+		if (!strcmp(names->v[i], s)) return true;
+	if (names->n == MOST_NAMES) return false;
+	names->v[names->n++] = s;
+	return true;
+}
+
+/* What the file says of its inputs, and the program of their sizes, for .shapes: "x: f32[batch,3,_,_], ...; batch in 1..8"; NULL: neither
+ * names a size. */
+static char *shapes_of(const tj_model *m, const char *sizes)
 {
 	char *text = NULL;
 	size_t bytes;
-	bool any = false;
+	size_names names = { .n = 0 };
 	FILE *f = open_memstream(&text, &bytes);
 	if (!f) return NULL;
 	for (int i = 0; i < m->nin; i++) {
 		const tj_onnx_value *v = &m->in[i];
 		fputs(i ? ", " : "", f);
+		if (is_name(v->name)) fprintf(f, "%s: ", v->name);
 		if (v->rank < 0)
 			fputs("_", f);
 		else
@@ -140,21 +159,24 @@ static char *shapes_of(const tj_model *m)
 			fputs(k ? "," : "", f);
 			if (v->dim[k] >= 0)
 				fprintf(f, "%lld", (long long)v->dim[k]);
-			else if (v->symbol[k] && is_name(v->symbol[k]))
-				fputs(v->symbol[k], f), any = true;
 			else
-				fputs("_", f);
+				fputs(is_size_name(&names, v->symbol[k]) ? v->symbol[k] : "_", f);
 		}
 		if (v->rank >= 0) fputs("]", f);
 	}
-	if (!fclose(f) && any) return text;
+	if (sizes) fprintf(f, "; %s", sizes);
+	if (!fclose(f) && (names.n || sizes)) return text;
 	free(text);
 	return NULL;
 }
 
 static bool make_function(const char *site, tj_model *m, const tj_onnx_opts *o)
 {
-	m->shapes = o->no_shapes ? NULL : shapes_of(m);
+	if (o->no_shapes && o->sizes) {
+		tj_fail_at(site, TJ_ERR_ARG, op, "leave one of them out", ".sizes and .no_shapes exclude each other");
+		return false;
+	}
+	m->shapes = o->no_shapes ? NULL : shapes_of(m, o->sizes);
 	const tj_compile_opts c = { .size = sizeof c,
 		                    .name = o->name ? o->name : m->base,
 		                    .nin = m->nin,
@@ -294,6 +316,7 @@ bool tj_model_metadata(const tj_model *m, int i, const char **key, const char **
 
 void tj_model_about(const tj_model *m, tj_onnx_about *out)
 {
+	if (!m || !out) return;
 	tj_onnx_about a = { .size = out->size,
 		            .ir = m->ir,
 		            .version = m->version,

@@ -39,7 +39,7 @@ bool ox_next(ox_wire *w, ox_field *f, kit_why *why)
 	if (w->at == w->end) return false;
 	*f = (ox_field){ 0 };
 	if (!ox_varint(w, &key) || key >> 32 || !(key >> 3))
-		return kit_no(why, TJ_ERR_PARSE, "it is no ONNX file: a field's key is cut or wrong");
+		return kit_no(why, TJ_ERR_PARSE, "it is cut short or no ONNX file: a field's key is cut or wrong");
 	f->number = (uint32_t)(key >> 3);
 	f->type = (int)(key & 7);
 	const bool ok = f->type == 0   ? ox_varint(w, &f->value)
@@ -47,5 +47,5 @@ bool ox_next(ox_wire *w, ox_field *f, kit_why *why)
 	                : f->type == 2 ? length(w, &f->bytes)
 	                : f->type == 5 ? fixed(w, 4, &f->value)
 	                               : false;
-	return ok || kit_no(why, TJ_ERR_PARSE, "it is no ONNX file: field %u of type %d is cut or wrong", f->number, f->type);
+	return ok || kit_no(why, TJ_ERR_PARSE, "it is cut short or no ONNX file: field %u of type %d is cut or wrong", f->number, f->type);
 }

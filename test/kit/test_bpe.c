@@ -107,6 +107,8 @@ static void trained(void **s)
 	text = tj_bpe_decode(b, tj_full(TJ_I64, TJ_SHAPE(2), tj_i(1 << 20)), NULL);
 	assert_null(text);
 	kit_error(c, TJ_ERR_INDEX, "id 1048576 at place 0");
+	assert_null(tj_bpe_decode(b, tj_full(TJ_I64, TJ_SHAPE(2), tj_i(-5)), NULL));
+	kit_error(c, TJ_ERR_INDEX, "id -5 at place 0");
 	assert_null(tj_bpe_decode(b, F32(c, 1), NULL));
 	kit_error(c, TJ_ERR_DTYPE, "ids are integers");
 	tj_bpe_close(none);

@@ -186,6 +186,9 @@ static void tells(void **s)
 	assert_string_equal(x->symbol[0], "n");
 	assert_true(!tj_model_input(o, 1) && !tj_model_input(o, -1) && !tj_model_output(o, 1) && !strcmp(tj_model_output(o, 0)->name, "y"));
 	tj_onnx_about a = { .size = sizeof a };
+	tj_model_about(o, NULL);
+	tj_model_about(NULL, &a);
+	assert_int_equal(a.nodes, 0);
 	tj_model_about(o, &a);
 	assert_true(a.ir == 8 && a.opset == 13 && a.nodes == 7 && a.initializers == 3 && a.weight_bytes == 40);
 	assert_string_equal(a.producer, "test");
@@ -223,6 +226,86 @@ static void directly(void **s)
 	unlink(path);
 	tj_fn_free(g);
 	tj_model_close(o);
+	tj_close(c);
+	hostile_end(h);
+}
+
+/* A program bounds the sizes of a file: export tries no others, and a call beyond them names the input. */
+static void bounds(void **s)
+{
+	(void)s;
+	tj_ctx *c = tj_open(NULL);
+	hostile *h = good_file();
+	msg g = { .n = 0 };
+	put_value(&g, 11, "x", FLOAT, TJ_SHAPE(-1)), put_value(&g, 12, "y", FLOAT, TJ_SHAPE(1));
+	put_node(&g, "ReduceMax", "/max", "x", "y", 0, NULL);
+	msg m = model(&g, 13);
+	tj_model *o = opened(c, h, &m);
+	assert_f32(tj_call1(tj_model_fn(o), TJ_LIST(F32(c, 1, 3))), 3);
+	assert_int_not_equal(tj_export(tj_model_fn(o), "/dev/null", NULL), TJ_OK); /* n is 0 */
+	assert_int_not_equal(tj_check(c), TJ_OK);
+	assert_non_null(strstr(tj_last_error(c)->site, "/max (ReduceMax)"));
+	tj_model_close(o);
+	assert_null(tj_onnx_open(c, h->path, TJ_OPTS(tj_onnx_opts, .sizes = "q in 1..2")));
+	kit_error(c, TJ_ERR_ARG, "a condition on a name that no argument uses");
+	assert_null(tj_onnx_open(c, h->path, TJ_OPTS(tj_onnx_opts, .sizes = "n in 1..2", .no_shapes = true)));
+	kit_error(c, TJ_ERR_ARG, ".no_shapes");
+	o = tj_onnx_open(c, h->path, TJ_OPTS(tj_onnx_opts, .sizes = "n in 1..3"));
+	assert_f32(tj_call1(tj_model_fn(o), TJ_LIST(F32(c, 1, 3))), 3);
+	char path[] = "/tmp/test_onnx.XXXXXX";
+	close(mkstemp(path));
+	assert_int_equal(tj_export(tj_model_fn(o), path, TJ_OPTS(tj_export_opts, .cpus = "")), TJ_OK);
+	tj_fn *f = tj_import(c, path, TJ_OPTS(tj_import_opts, .recompile = true));
+	assert_f32(tj_call1(f, TJ_LIST(F32(c, 1, 5, 2))), 5);
+	kit_ok(c);
+	assert_true(tj_is_poison(tj_call1(tj_model_fn(o), TJ_LIST(F32(c, 1, 2, 3, 4)))));
+	kit_error(c, TJ_ERR_SHAPE, "argument 0 (x): dim 0: n is 4, not in 1..3");
+	unlink(path);
+	tj_fn_free(f);
+	tj_model_close(o);
+	g.n = 0; /* a node that reads what depends on data cannot be exported, and is named */
+	put_value(&g, 11, "x", FLOAT, TJ_SHAPE(-1)), put_value(&g, 11, "to", INT64, TJ_SHAPE(1)), put_value(&g, 12, "y", FLOAT, TJ_SHAPE(-1));
+	put_node(&g, "Reshape", "/to", "x to", "y", 0, NULL);
+	m = model(&g, 13);
+	o = opened(c, h, &m);
+	tj_call1(tj_model_fn(o), TJ_LIST(F32(c, 1, 3), tj_full(TJ_I64, TJ_SHAPE(1), tj_i(2))));
+	assert_int_not_equal(tj_export(tj_model_fn(o), "/dev/null", NULL), TJ_OK);
+	kit_error(c, TJ_ERR_STATE, "/to (Reshape)");
+	tj_model_close(o);
+	tj_close(c);
+	hostile_end(h);
+}
+
+/* Names that .shapes does not take, being too long or too many, are left out. */
+static void odd_names(void **s)
+{
+	(void)s;
+	static const char *const name[] = { "a_name_that_is_longer_than_31_letters", "7up", "static", "no name", "\xc3\xa9" };
+	tj_ctx *c = tj_open(NULL);
+	hostile *h = good_file();
+	for (int i = 0; i < 5; i++) {
+		msg g = { .n = 0 };
+		put_value(&g, 11, name[i], FLOAT, TJ_SHAPE(-1)), put_value(&g, 12, "y", FLOAT, TJ_SHAPE(-1));
+		msg n = { .n = 0 };
+		put_text(&n, 1, name[i]), put_text(&n, 2, "y"), put_text(&n, 4, "Abs"), put_msg(&g, 1, &n);
+		msg m = model(&g, 13);
+		tj_model *o = opened(c, h, &m);
+		assert_f32(tj_call1(tj_model_fn(o), TJ_LIST(F32(c, -1))), 1);
+		kit_ok(c);
+		tj_model_close(o);
+	}
+	msg g = { .n = 0 };
+	for (int i = 0; i < 40; i++) {
+		msg v = { .n = 0 }, t = { .n = 0 }, d = { .n = 0 }, z = { .n = 0 }, k = { .n = 0 };
+		char x[40];
+		snprintf(x, sizeof x, i ? "size_%d" : "a_size_that_is_longer_than_31_letters", i), put_text(&d, 2, x);
+		put_msg(&z, 1, &d), put_int(&t, 1, FLOAT), put_msg(&t, 2, &z), put_msg(&k, 1, &t);
+		snprintf(x, sizeof x, "x%d", i), put_text(&v, 1, x), put_msg(&v, 2, &k), put_msg(&g, 11, &v);
+	}
+	put_value(&g, 12, "y", FLOAT, TJ_SHAPE(-1));
+	put_node(&g, "Abs", "", "x39", "y", 0, NULL);
+	msg m = model(&g, 13);
+	tj_model_close(opened(c, h, &m));
 	tj_close(c);
 	hostile_end(h);
 }
@@ -644,6 +727,8 @@ int main(void)
 		cmocka_unit_test(runs),
 		cmocka_unit_test(tells),
 		cmocka_unit_test(directly),
+		cmocka_unit_test(bounds),
+		cmocka_unit_test(odd_names),
 		cmocka_unit_test(many_threads),
 		cmocka_unit_test(control_flow),
 		cmocka_unit_test(functions),

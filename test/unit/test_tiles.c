@@ -150,7 +150,7 @@ static void many_tiles(void **s)
 		             .nin = 2,
 		             .nout = 1,
 		             .dtype = types[t],
-		             .dim = { { 15, 20, -1 }, { 20, 40000, -1 } },
+		             .dim = { { 15, 9, -1 }, { 9, 40000, -1 } },
 		             .products = TJ_PRODUCTS_OWN },
 		     1);
 		same("few columns",
@@ -158,7 +158,7 @@ static void many_tiles(void **s)
 		             .nin = 2,
 		             .nout = 1,
 		             .dtype = types[t],
-		             .dim = { { 40000, 20, -1 }, { 20, 15, -1 } },
+		             .dim = { { 40000, 9, -1 }, { 9, 15, -1 } },
 		             .products = TJ_PRODUCTS_OWN },
 		     1);
 	}

@@ -113,7 +113,8 @@ static bool is_flat(const ir_window *w, int64_t out, const ir_meta *to)
 {
 	enum { FEW = 12, LONG = 14 };
 	if (w->n != 2 || w->stride[0] != 1 || w->stride[1] != 1 || product(2, w->size) < 2) return false;
-	return to->dim[3] >= LONG || (ir_window_span(w, 1) - 1) * out <= FEW * to->dim[3];
+	const int64_t dropped = ir_window_span(w, 1) - 1;
+	return (to->dim[3] >= LONG && 4 * dropped <= to->dim[3]) || dropped * out <= FEW * to->dim[3];
 }
 
 /* [N, C * places, rows * width] for results of `rows` rows; width: of a row of x with its padding. */

@@ -836,8 +836,10 @@ static ir_ref beside(const vjp *v, const ir_window *w, int i, int64_t place, con
 
 static bool is_apart(const ir_window *w)
 {
+	int64_t cells = 1;
 	bool all = true;
-	for (int i = 0; i < w->n; i++) all &= w->dilation[i] == 1 && w->stride[i] >= w->size[i] && w->stride[i] <= MOST_PLACES;
+	for (int i = 0; i < w->n && all; i++)
+		all = w->dilation[i] == 1 && w->stride[i] >= w->size[i] && w->stride[i] <= MOST_PLACES && (cells *= w->stride[i]) <= MOST_PLACES;
 	return all;
 }
 

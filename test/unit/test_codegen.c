@@ -455,6 +455,7 @@ static void few_rows(void **state)
 	static const int columns[] = { 17, 33, 64 }, red[] = { 1, 7, 300, 513 };
 	(void)state;
 	for (int i = 0; i < 7 * 3 * 4 * 2; i++) {
+		if (one_width() && (i + i / 2 + i / 14) % 2) continue;
 		env e = { .mild = true };
 		const char *t = i % 2 ? "f64" : "f32";
 		const int m = 2 + i / 2 % 7, n = columns[i / 14 % 3], k = red[i / 42];

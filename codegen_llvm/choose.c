@@ -329,7 +329,7 @@ static void find_columns(const cg_recipe *h, cg_product *p)
 	const bool many = !few && !p->rows_first && !p->across && !x->panels && !x->strips && p->steps == 1 && cg_known_rows(h);
 	p->copies = many && x->adjacent && reads;
 	p->each = many && x->windows && cg_items_adjacent(h, 1);
-	p->one_tile = p->copies && p->copies_rows && x->adjacent && !cg_computes(h, 1); /* columns and their copy are read alike */
+	p->one_tile = p->copies && p->copies_rows && !cg_computes(h, 1); /* columns and their copy are read alike */
 	p->lone = x->panels || few || p->across || p->copies || p->each;
 	p->in_place = !p->across && !p->rows_first && !p->each && (p->lone || (x->adjacent && !cg_computes(h, 1)));
 	p->wide = h->bits == 512 && !cg_known_rows(h) && x->adjacent && reads && !x->panels && p->steps == 1 && !cg_computes(h, 1);

@@ -5,8 +5,9 @@
  *   x0 y0 z0 x1 | y1 z1 x2 y2 | z2 x3 y3 z3       three vectors of four elements in memory
  *   x0 x1 x2 x3 , y0 y1 y2 y3 , z0 z1 z2 z3       three vectors of lanes
  *
- * The first load of a structure reads all of its fields, the last store writes them. Nothing before, between or behind the fields is
- * touched: a structure whose first or last field is not used is no structure. 2^k fields are taken apart in k steps, each of which
+ * The first load of a structure reads all of its fields, the last store writes them. Nothing before or behind the fields is touched: a
+ * structure whose first or last field is not used is no structure. But loads of structures may overlap: fields 0 to 5 of structures of four
+ * are those of 0 to 3 and two of 2 to 5. 2^k fields are taken apart in k steps, each of which
  * parts the even from the odd elements of two vectors; others by one shuffle for each vector and field.
  *
  * dots of [1M,3]: 0.65 ms by lanes along r, 0.27 by loads of every third element, 0.21 with this (Zen 4, two threads). */
@@ -33,41 +34,87 @@ static bool alike(const cg_recipe *h, uint32_t i, uint32_t k)
 	return a->op == b->op && a->buf == b->buf && a->dtype == b->dtype && x->rcoef == y->rcoef && !memcmp(x->coef, y->coef, sizeof x->coef);
 }
 
-/* The structure that access i begins, among those behind it in its section. false: there is none. */
-static bool structure_at(const cg_recipe *h, uint32_t i, uint32_t end, cg_struct *s)
+enum { MOST_ALIKE = 64 }; /* accesses that are looked at together */
+
+typedef struct fields { /* accesses that are alike, by rising offset, each offset once */
+	int n;
+	int64_t at[MOST_ALIKE];
+	uint32_t by[MOST_ALIKE];
+	bool taken[MOST_ALIKE]; /* by a structure */
+} fields;
+
+static void insert(fields *x, int64_t at, uint32_t by)
 {
-	int64_t n, least, at;
-	if (!may_be_field(h, i, &n)) return false;
-	const int64_t own = least = h->k->index.v[h->k->ins.v[i].index].offset;
-	for (uint32_t k = i; k < end; k++)
-		if (may_be_field(h, k, &at) && alike(h, i, k) && (at = h->k->index.v[h->k->ins.v[k].index].offset) < least && own - at < n) least = at;
-	*s = (cg_struct){ .n = (int)n, .dtype = h->k->ins.v[i].dtype, .store = h->k->ins.v[i].op == LO_STORE, .first = i, .last = i };
-	for (int f = 0; f < CG_FIELDS; f++) s->field[f] = LO_NOREF;
-	for (uint32_t k = i; k < end; k++) {
-		if (!may_be_field(h, k, &at) || !alike(h, i, k) || h->of[k].field) continue;
-		at = h->k->index.v[h->k->ins.v[k].index].offset - least;
-		if (at < 0 || at >= n || s->field[at] != LO_NOREF) continue;
-		s->field[at] = s->last = k;
+	int k = x->n;
+	for (; k > 0 && x->at[k - 1] >= at; k--)
+		if (x->at[k - 1] == at) return;
+	if (x->n == MOST_ALIKE) return;
+	memmove(x->at + k + 1, x->at + k, sizeof *x->at * (size_t)(x->n - k));
+	memmove(x->by + k + 1, x->by + k, sizeof *x->by * (size_t)(x->n - k));
+	x->at[k] = at, x->by[k] = by, x->n++;
+}
+
+static int find(const fields *x, int64_t at)
+{
+	for (int k = 0; k < x->n; k++)
+		if (x->at[k] == at) return k;
+	return -1;
+}
+
+/* Where a structure of n elements with field k begins: at the field if its last element is accessed, too. Loads may begin before it, among
+ * fields that other structures have. false: there is none. */
+static bool begins(const fields *x, int k, int64_t n, bool store, int64_t *least)
+{
+	if (store) {
+		*least = x->at[k];
+		return k + n <= x->n && x->at[k + n - 1] == *least + n - 1;
 	}
-	if (s->field[0] == LO_NOREF || s->field[n - 1] == LO_NOREF) return false;
-	for (int f = 0; s->store && f < n; f++)
-		if (s->field[f] == LO_NOREF) return false;
-	return true;
+	for (*least = x->at[k]; *least > x->at[k] - n; --*least)
+		if (find(x, *least) >= 0 && find(x, *least + n - 1) >= 0) return true;
+	return false;
+}
+
+static void find_structs(cg_recipe *h, fields *x, int64_t n, const lo_ins *in)
+{
+	int64_t least;
+	for (int k = 0; k < x->n; k++) {
+		if (x->taken[k] || !begins(x, k, n, in->op == LO_STORE, &least)) continue;
+		cg_struct s = { .n = (int)n, .dtype = in->dtype, .store = in->op == LO_STORE, .first = LO_NOREF };
+		for (int f = 0; f < CG_FIELDS; f++) {
+			const int at = f < n ? find(x, least + f) : -1;
+			s.field[f] = at < 0 || x->taken[at] ? LO_NOREF : x->by[at];
+			if (s.field[f] == LO_NOREF) continue;
+			x->taken[at] = true;
+			if (s.field[f] < s.first) s.first = s.field[f];
+			if (s.field[f] > s.last) s.last = s.field[f];
+		}
+		if (!rt_push(&h->structs, s)) h->oom = true;
+	}
 }
 
 void cg_find_structs(cg_recipe *h)
 {
 	if (h->form != CG_ALONG_D || h->lanes == 1) return;
-	for (uint32_t k = 0; k < h->k->section.n; k++) {
-		const lo_section *sec = &h->k->section.v[k];
+	bool *seen = rt_calloc(h->k->ins.n + 1u);
+	if (!seen) h->oom = true;
+	for (uint32_t j = 0; seen && j < h->k->section.n; j++) {
+		const lo_section *sec = &h->k->section.v[j];
 		for (uint32_t i = sec->first; i < sec->first + sec->count; i++) {
-			cg_struct s;
-			if (h->of[i].field || !structure_at(h, i, sec->first + sec->count, &s)) continue;
-			if (!rt_push(&h->structs, s)) { h->oom = true; return; }
-			for (int f = 0; f < s.n; f++)
-				if (s.field[f] != LO_NOREF) h->of[s.field[f]].field = h->structs.n;
+			fields x = { 0 };
+			int64_t n, same;
+			if (seen[i] || !may_be_field(h, i, &n)) continue;
+			for (uint32_t k = i; k < sec->first + sec->count; k++) {
+				if (!may_be_field(h, k, &same) || !alike(h, i, k)) continue;
+				seen[k] = true;
+				insert(&x, h->k->index.v[h->k->ins.v[k].index].offset, k);
+			}
+			find_structs(h, &x, n, &h->k->ins.v[i]);
 		}
 	}
+	rt_free(seen);
+	for (uint32_t i = 0; i < h->structs.n && !h->oom; i++)
+		for (int f = 0; f < h->structs.v[i].n; f++)
+			if (h->structs.v[i].field[f] != LO_NOREF) h->of[h->structs.v[i].field[f]].field = i + 1;
 }
 
 const cg_struct *cg_struct_of(const cg *c, uint32_t i) { return &c->how->structs.v[c->how->of[i].field - 1]; }

@@ -167,9 +167,22 @@ static void fields(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = tj_select(in[0], 1, 0);
 	for (int i = 1; i < z->m; i++) out[1] = tj_maximum(out[1], tj_select(in[0], 1, i));
 }
+/* Elements of a structure and of the one behind it: loads that overlap. */
+static void neighbours(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const sizes *z = self;
+	tj_tensor *x = tj_reshape(in[0], TJ_SHAPE(z->n * z->m));
+	for (int most = 0; most < 2; most++) {
+		const int64_t fields = z->m + (most ? z->m - 1 : (z->m + 1) / 2);
+		out[most] = tj_slice(x, 0, 0, (z->n - 2) * z->m, z->m);
+		for (int64_t i = fields - 1; i > 0; i--)
+			out[most] = tj_sub(tj_slice(x, 0, i, i + (z->n - 2) * z->m, z->m), out[most]);
+	}
+}
 static void structures(void **s)
 {
 	(void)s;
+	AT(neighbours, 2, mixed, { 100, 2 }, { 67, 4 }, { 40, 8 }, { 50, 3 }, { 39, 16 }, { 133, 5 });
 	AT(fields, 2, mixed, { 100, 2 }, { 67, 4 }, { 75, 8 }, { 41, 16 }, { 64, 4 }, { 33, 8 }, { 50, 3 }, { 31, 16 });
 }
 

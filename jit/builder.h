@@ -32,6 +32,7 @@ typedef struct jit_builder {
 	uint32_t nslot;
 	const struct jit_bound *bound;  /* by slot: externals of the current call, to fold constants; NULL: no folding */
 	rt_pool *pool;           /* of the context that compiles; reads constants */
+	struct rt_team *team;    /* of that context */
 	rt_arena *mem;
 	ir_ref made;             /* last node with several results in the graph of `in.at`: closed control flow, or an op */
 	struct jit_open *open;   /* the innermost control flow that is not complete; NULL: none */

@@ -39,7 +39,7 @@ static ir_ref input(builder *b, const jit_node *n, uint32_t slot)
 	const rt_layout *l = met->layout;
 	const ir_meta m = jit_layout_meta(l);
 	ir_ref r = constant(b, n, slot, &m);
-	if (b->bound && met->content) b->content[slot] = (lo_content){ met->content, b->bound[slot].data, met->cell };
+	if (b->bound && met->content) b->content[slot] = (lo_content){ .id = met->content, .data = b->bound[slot].data, .cell = met->cell };
 	if (r == IR_NONE) r = ir_input(&b->g, (int)slot, &m, l->contiguous ? NULL : rt_strides(l), n->site);
 	return b->ext[slot] = b->wanted && b->wanted_ext[slot] ? ir_mark(&b->g, r, -1 - (int64_t)slot) : r;
 }
@@ -355,6 +355,7 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 	o.moving = *moving;
 	o.content = b->content;
 	o.ncontent = b->nslot;
+	o.team = b->team;
 	o.shelf = f->shelf;
 	o.into = p->into;
 	o.room = room ? *room : 0;
@@ -425,7 +426,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 {
 	tj_fn *f = a->fn;
 	const double begin = rt_now_ms();
-	builder b = { .bound = ext, .pool = a->ctx->rt.pool };
+	builder b = { .bound = ext, .pool = a->ctx->rt.pool, .team = a->ctx->rt.run.team };
 	rt_arena mem = { 0 };
 	jit_plan *p = rt_calloc(sizeof *p);
 	uint32_t *seq = rt_arena_alloc(&mem, (nwant + 1) * sizeof *seq);

@@ -177,6 +177,7 @@ static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
 		fprintf(out, "; %u kernels, %u library calls, %u evaluator steps, %zu bytes of code, arena %zu bytes", x->kernels,
 		        x->library_calls, x->eval_steps, x->code_bytes, x->arena_bytes[TJ_CPU]);
 	if (x && x->packed_bytes) fprintf(out, ", %zu of constants in panels", x->packed_bytes);
+	if (x && x->known_bytes) fprintf(out, ", %zu of values computed from constants beforehand", x->known_bytes);
 	for (int d = TJ_CPU + 1; x && d < RT_DEVICES; d++)
 		if (x->arena_bytes[d]) fprintf(out, ", %zu on %s", x->arena_bytes[d], rt_device_name(d));
 	if (x && x->replays)

@@ -20,6 +20,7 @@ void lo_count_regions(rt_plan *p)
 			p->exec.code_bytes += x->code_bytes;
 			p->exec.bytes += x->bytes;
 			p->exec.packed_bytes += x->packed_bytes;
+			p->exec.known_bytes += x->known_bytes;
 			p->exec.codegen_ms += x->codegen_ms;
 		}
 }

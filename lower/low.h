@@ -110,6 +110,7 @@ typedef struct lo_buffer {
 	const void *data;    /* RT_AT_CONST; RT_AT_EXT: the content that the external always has, or NULL */
 	uint64_t content;    /* RT_AT_EXT: lo_content.id; else 0 */
 	bool cell;           /* RT_AT_EXT: lo_content.cell */
+	bool held;           /* RT_AT_CONST: the plan keeps data as it is (lo_content.held), without a copy */
 	const lo_panels *panels; /* RT_AT_CONST: how data is stored; NULL: as it is */
 	int64_t bytes, offset;
 	uint32_t over;       /* it is written over this buffer, which nothing reads afterwards; LO_NOBUF: over none */

@@ -2,6 +2,7 @@
 /* lower: from a graph to a plan, pass by pass.
  *
  *   graph -> decomposed, DCE   ir_pass_decomp
+ *         -> known values      known.c    what depends on constants alone is computed at once
  *         -> plain reductions  reduce.c   one group of adjacent axes each
  *         -> borders           border.c   edges of what rolls and pads are computed apart
  *         -> short axes        short.c    values along an axis of a few elements are taken apart
@@ -14,6 +15,7 @@
  *         -> offsets           memory.c
  *         -> plan              plan.c
  *         -> code              code.c     by the back end, all kernels in one job */
+#include "lower/known.h"
 #include "lower/loops.h"
 #include "lower/low.h"
 
@@ -183,14 +185,16 @@ static tj_status lower(lo_low *L, rt_plan *p)
 _Static_assert(LO_OFF(FOLD) == IR_OFF_FOLD && LO_OFF(CSE) == IR_OFF_CSE, "one set of bits");
 
 /* Decomposed, with loops that compute only what is read, with plain reductions only, without borders and short axes, in `to`, which is
- * empty. told: as for lo_repeat(). */
-static tj_status prepare(const ir_graph *g, ir_graph *to, const lo_opts *o, lo_repeats *told, rt_err *err)
+ * empty. known: what the graph reads besides, as o says then; the caller frees it. told: as for lo_repeat(). */
+static tj_status prepare(const ir_graph *g, ir_graph *to, lo_opts *o, lo_knowns *known, lo_repeats *told, rt_err *err)
 {
-	enum { DECOMPOSED, LOOPS, PLAIN, BORDER, SHORT, REPEAT, STAGES };
+	enum { DECOMPOSED, KNOWN, LOOPS, PLAIN, BORDER, SHORT, REPEAT, STAGES };
 	ir_graph stage[STAGES], *now = &stage[DECOMPOSED];
 	bool did = false;
 	for (int i = 0; i < STAGES; i++) ir_graph_init(&stage[i]), stage[i].off = (uint8_t)o->off;
 	tj_status st = ir_pass_decomp(g, now, NULL, err);
+	if (st == TJ_OK && o->target && !(o->off & LO_OFF(KNOWN))) st = lo_find_known(now, &stage[KNOWN], o, lo_build, known, &did, err);
+	if (did) now = &stage[KNOWN], did = false, o->content = known->content, o->ncontent = known->ncontent;
 	if (st == TJ_OK && !(o->off & LO_OFF(LOOPS)) && lo_has_flow(now)) {
 		st = lo_loops(now, &stage[LOOPS], err);
 		now = &stage[LOOPS];
@@ -299,8 +303,10 @@ static tj_status build_without(const ir_graph *flat, const lo_opts *o, rt_plan *
 	return *p ? build_plan(flat, &plain, lo_on_devices(flat) ? &plain : o, *p, &missing, err) : nomem(err);
 }
 
-static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_err *err)
+static tj_status build(const ir_graph *g, const lo_opts *asked, rt_exec **out, rt_err *err)
 {
+	lo_opts completed = *asked, *o = &completed;
+	lo_knowns known = { 0 };
 	double t0 = rt_now_ms();
 	rt_err own = { 0 };
 	const char *missing = NULL;
@@ -308,10 +314,11 @@ static tj_status build(const ir_graph *g, const lo_opts *o, rt_exec **out, rt_er
 	ir_graph flat;
 	ir_graph_init(&flat);
 	rt_plan *p = new_plan((int)g->out.n, o->room);
-	tj_status st = p ? prepare(g, &flat, o, NULL, err) : nomem(err);
+	tj_status st = p ? prepare(g, &flat, o, &known, NULL, err) : nomem(err);
 	if (st == TJ_OK) st = build_plan(&flat, o, o, p, &missing, err);
 	if (st != TJ_OK && missing) st = build_without(&flat, o, &p, missing, err);
 	ir_graph_free(&flat);
+	lo_knowns_free(&known);
 	if (st != TJ_OK) {
 		if (p) rt_exec_unref(&p->exec);
 		return st;
@@ -374,13 +381,15 @@ static void rehearse_there(void *p)
 	rehearsal *r = p;
 	ir_graph flat;
 	lo_repeats repeats = { 0 };
+	lo_knowns known = { 0 };
+	lo_opts o = *r->o;
 	ir_graph_init(&flat);
 	rt_out *out = rt_alloc(sizeof *out * ((size_t)r->g->out.n + 1));
-	r->st = out ? prepare(r->g, &flat, r->o, &repeats, r->err) : nomem(r->err);
+	r->st = out ? prepare(r->g, &flat, &o, &known, &repeats, r->err) : nomem(r->err);
 	if (r->st == TJ_OK) {
 		ir_graph placed;
-		const ir_graph *there = place(&flat, &placed, r->o, r->err);
-		lo_low L = { .g = there, .o = r->o, .err = r->err, .out = out, .asked = &flat, .devices = lo_on_devices(&flat), .repeats = &repeats };
+		const ir_graph *there = place(&flat, &placed, &o, r->err);
+		lo_low L = { .g = there, .o = &o, .err = r->err, .out = out, .asked = &flat, .devices = lo_on_devices(&flat), .repeats = &repeats };
 		r->st = there ? dry_run(&L, r->steps) : r->err->code;
 		if (r->st == TJ_OK) r->visit(&L, r->env);
 		if (there) close_low(&L);
@@ -389,6 +398,7 @@ static void rehearse_there(void *p)
 	rt_free(out);
 	rt_vec_free(&repeats.of);
 	ir_graph_free(&flat);
+	lo_knowns_free(&known);
 }
 
 tj_status lo_dry_run(const ir_graph *g, const lo_opts *o, bool steps, void (*visit)(lo_low *L, void *env), void *env, rt_err *err)

@@ -322,7 +322,7 @@ void lo_kin_free(lo_kin *kin);
 unsigned lo_uses(const lo_kernel *k); /* what its code may use of a CPU beyond the level of its vectors: RT_USES_BYTES, RT_USES_BF16 */
 void lo_code_key(const lo_kernel *k, const lo_schedule *s, rt_text *t);
 
-/* ---- panels.c: constants of products ---- */
+/* ---- shelf.c: what is made of constants once ---- */
 typedef struct lo_shelf lo_shelf;          /* the copies that plans of one function share; thread-safe */
 lo_shelf *lo_shelf_new(void);
 void lo_shelf_free(lo_shelf *s);           /* plans keep the copies that they read */
@@ -385,7 +385,7 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
 #define LO_PASSES(X) \
 	X(FOLD, "fold") X(CSE, "cse") X(SINK, "sink") X(FUSE, "fuse") X(MERGE, "merge") X(ALIAS, "alias") X(REUSE, "reuse") \
 	X(EPILOGUE, "epilogue") X(PANELS, "panels") X(BUNDLE, "bundle") X(RECOMPUTE, "recompute") X(LOOPS, "loops") X(TURN, "turn") \
-	X(SHORT, "short") X(BORDER, "border") X(REPEAT, "repeat")
+	X(SHORT, "short") X(BORDER, "border") X(REPEAT, "repeat") X(KNOWN, "known")
 /* clang-format on */
 enum {
 #define X(name, text) LO_PASS_##name,
@@ -399,6 +399,7 @@ typedef struct lo_content {       /* what an external always holds when a plan r
 	uint64_t id;                  /* another one whenever the elements differ; 0: the content is not known */
 	const void *data;             /* element 0; read while lowering. NULL: a copy is used if the shelf has one */
 	bool cell;                    /* the external may get another content, and the function another plan */
+	rt_shared *held;              /* it is no external of the plan, but a value computed while lowering (known.c); NULL: it is one */
 } lo_content;
 typedef struct lo_opts {
 	const char *name;             /* of the function: kernels are tj_<name>_k0 ... */
@@ -408,7 +409,7 @@ typedef struct lo_opts {
 	bool int_div_zero;            /* see tj_int_div_zero */
 	bool keep_text; /* keep text of kernels and code, for dumps: lowering takes several times as long; adds nothing to the family */
 	bool keep_assembly;           /* with keep_text */
-	uint16_t off;                 /* passes switched off: LO_OFF() */
+	uint32_t off;                 /* passes switched off: LO_OFF() */
 	rt_store *store;              /* code that other processes compiled, and will find; NULL: none */
 	bool sealed;                  /* code that is not in the store is an error: nothing is compiled */
 	lo_family *family;            /* kernels share its code, and new code is added to it; NULL: none */
@@ -416,6 +417,7 @@ typedef struct lo_opts {
 	const lo_content *content;    /* by external slot; NULL: no content is known */
 	uint32_t ncontent;
 	size_t room;                  /* bytes that a plan of this form took (rt_exec.room); 0: not known */
+	struct rt_team *team;         /* computes what depends on such contents alone; NULL: one thread does */
 	lo_shelf *shelf;              /* copies of these contents are shared, and counted; NULL: each plan has its own */
 	bool to_cpu;                  /* a region whose outputs the host reads: copy them to the CPU */
 	bool store_all;               /* a region: store every output, also one that is an input seen through strides; exception: carries */

@@ -11,79 +11,14 @@
  * of the constant the kernel reads; the plans of a function share the copy. Constants are data of the graph, and externals whose content a
  * guard checks (lo_opts.content). */
 #include "lower/low.h"
-#include "runtime/alloc.h"
-
-#include <pthread.h>
+#include "lower/shelf.h"
 
 enum { MOST_COMPUTED = 48 }; /* rows of a product whose tiles compute columns */
-enum { CONTENTS = 8 }; /* a cell whose content has changed this often is read as it is: plans of its old contents keep their panels */
 
-typedef struct packed { /* a view of one content of an external */
-	rt_shared shared;
-	uint64_t content;
-	uint32_t slot;
-	lo_panels view;
-	char *data;
-} packed;
-
-static bool same(const packed *p, const lo_buffer *b)
+/* The copy of b in panels. */
+static lo_label label_of(const lo_buffer *b)
 {
-	return p->content == b->content && !memcmp(&p->view, b->panels, sizeof p->view);
-}
-
-/* Another content of the same external. */
-static bool other(const packed *p, const lo_buffer *b)
-{
-	return p->content != b->content && p->slot == b->index && !memcmp(&p->view, b->panels, sizeof p->view);
-}
-
-/* ---- the copies of a function ---- */
-struct lo_shelf {
-	pthread_mutex_t lock;
-	rt_vec(packed *) packed;
-};
-
-lo_shelf *lo_shelf_new(void)
-{
-	lo_shelf *s = rt_calloc(sizeof *s);
-	if (s) pthread_mutex_init(&s->lock, NULL);
-	return s;
-}
-
-void lo_shelf_free(lo_shelf *s)
-{
-	if (!s) return;
-	for (uint32_t i = 0; i < s->packed.n; i++) rt_shared_unref(&s->packed.v[i]->shared);
-	rt_vec_free(&s->packed);
-	pthread_mutex_destroy(&s->lock);
-	rt_free(s);
-}
-
-/* How many packed views are as b. found: one of them, with a reference, or NULL. */
-static uint32_t search(lo_shelf *s, bool (*like)(const packed *p, const lo_buffer *b), const lo_buffer *b, packed **found)
-{
-	uint32_t n = 0;
-	rt_lock(&s->lock);
-	for (uint32_t i = 0; i < s->packed.n; i++) {
-		if (!like(s->packed.v[i], b)) continue;
-		if (found && !n) rt_shared_ref(&(*found = s->packed.v[i])->shared);
-		n++;
-	}
-	rt_unlock(&s->lock);
-	return n;
-}
-
-/* Keeps x; drops what no plan reads any more. */
-static void keep(lo_shelf *s, packed *x)
-{
-	uint32_t n = 0;
-	rt_lock(&s->lock);
-	for (uint32_t i = 0; i < s->packed.n; i++)
-		if (__atomic_load_n(&s->packed.v[i]->shared.refs, __ATOMIC_ACQUIRE) > 1) s->packed.v[n++] = s->packed.v[i];
-		else rt_shared_unref(&s->packed.v[i]->shared);
-	s->packed.n = n;
-	if (rt_push(&s->packed, x)) rt_shared_ref(&x->shared);
-	rt_unlock(&s->lock);
+	return (lo_label){ .form = b->panels, .bytes = sizeof *b->panels, .place = b->index, .content = &b->content, .ncontent = 1 };
 }
 
 /* ---- kernels ---- */
@@ -168,10 +103,10 @@ static bool is_worth(const lo_kernel *k, const lo_tiles *t, int64_t panel)
 /* The content of b is known, and a copy of its view there or worth to be made. */
 static bool is_constant(const lo_low *L, const lo_buffer *b)
 {
-	lo_shelf *s = L->o->shelf;
+	const lo_label k = label_of(b);
 	if (b->device != RT_CPU || (!b->data && !b->content)) return false;
-	if (b->cell && (!s || search(s, other, b, NULL) >= CONTENTS)) return false;
-	return b->data || (s && search(s, same, b, NULL));
+	if (b->cell && (!L->o->shelf || lo_shelf_others(L->o->shelf, &k) >= LO_CONTENTS)) return false;
+	return b->data || lo_shelf_has(L->o->shelf, &k);
 }
 
 /* The load reads that view from a copy of its own. false: out of memory. */
@@ -221,12 +156,6 @@ bool lo_read_panels(lo_low *L, lo_kernel *k, uint32_t *buf)
 }
 
 /* ---- storing ---- */
-static void destroy(rt_shared *x)
-{
-	rt_free(((packed *)x)->data);
-	rt_free(x);
-}
-
 static int64_t place_of(const lo_panels *x, int64_t r, int64_t column)
 {
 	return lo_panels_at(x->rows, x->columns, x->panel, (lo_word)x->word, r, column);
@@ -274,32 +203,17 @@ static void store(const lo_panels *x, int64_t bytes, const char *from, char *to)
 	for (int64_t r = 0; x->word == LO_TURNED && r < x->rows; r += lo_word_chunk(LO_TURNED)) tell_least(x, to, r);
 }
 
-static packed *pack(const lo_buffer *b)
-{
-	packed *x = rt_calloc(sizeof *x);
-	if (!x) return NULL;
-	*x = (packed){ { .refs = 1, .bytes = (size_t)b->bytes, .destroy = destroy },
-		       b->content,
-		       b->index,
-		       *b->panels,
-		       rt_alloc_data((size_t)b->bytes) };
-	if (!x->data) {
-		rt_free(x);
-		return NULL;
-	}
-	store(b->panels, b->bytes, b->data, x->data);
-	return x;
-}
-
 void *lo_store_panels(lo_low *L, rt_plan *p, const lo_buffer *b)
 {
+	const lo_label k = label_of(b);
 	lo_shelf *s = b->content ? L->o->shelf : NULL;
-	packed *x = NULL;
-	if (!s || !search(s, same, b, &x)) {
-		if (!b->data || !(x = pack(b))) return NULL;
-		if (s) keep(s, x);
+	rt_shared *x = lo_shelf_find(s, &k);
+	if (!x) {
+		if (!b->data || !(x = lo_copy_new(&k, (size_t)b->bytes))) return NULL;
+		store(b->panels, b->bytes, b->data, lo_copy_data(x));
+		if (s) lo_shelf_keep(s, x);
 	}
 	p->exec.packed_bytes += (size_t)b->bytes;
-	lo_hold(p, &x->shared);
-	return x->data;
+	lo_hold(p, x);
+	return lo_copy_data(x);
 }

@@ -25,6 +25,7 @@ static bool copy_consts(lo_low *L, rt_plan *p, uint32_t i)
 	if (b->device != RT_CPU) return upload(L, p, i);
 	if (b->last < 0) return true; /* no step reads it */
 	if (b->panels) return (p->constant[p->buf[i].index] = lo_store_panels(L, p, b)) != NULL;
+	if (b->held) return (p->constant[p->buf[i].index] = (void *)(uintptr_t)b->data) != NULL;
 	char *bytes = rt_arena_alloc(&p->mem, (size_t)b->bytes + RT_LINE);
 	if (!bytes) return false;
 	bytes += (RT_LINE - (uintptr_t)bytes % RT_LINE) % RT_LINE;
@@ -226,14 +227,25 @@ static void sum_up(const lo_low *L, rt_plan *p)
 	}
 }
 
+/* Also values of which the plan reads panels alone: plans for other sizes find them then. */
+static void hold_known(const lo_low *L, rt_plan *p)
+{
+	for (uint32_t i = 0; i < L->o->ncontent; i++) {
+		rt_shared *x = L->o->content[i].held;
+		if (!x) continue;
+		p->exec.known_bytes += x->bytes;
+		lo_hold(p, rt_shared_ref(x));
+	}
+}
+
 tj_status lo_make_plan(lo_low *L, rt_plan *p)
 {
 	bool ok = true;
 	L->numbers = L->devices ? numbers_of(L) : 0;
 	p->step = rt_arena_alloc(&p->mem, sizeof *p->step * L->step.n);
 	rt_time *time = rt_arena_alloc(&p->mem, sizeof *time * L->step.n);
-	p->shared = rt_arena_alloc(&p->mem, sizeof *p->shared * (2 * L->step.n + L->buf.n +
-	                                                         1)); /* room: each kernel may share code, or come from a new object */
+	/* room: each kernel may share code, or come from a new object */
+	p->shared = rt_arena_alloc(&p->mem, sizeof *p->shared * (2 * L->step.n + L->buf.n + L->o->ncontent + 1));
 	if (!p->step || !time || !p->shared) return rt_fail(L->err, TJ_ERR_NOMEM, "lower", "out of memory");
 	for (uint32_t i = 0; ok && i < L->step.n; i++) {
 		rt_step *t = &p->step[p->nstep++];
@@ -248,6 +260,7 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 		}
 	}
 	place_many(p, L->arena_bytes);
+	hold_known(L, p);
 	if (ok && put_bufs(L, p) && !L->oom) {
 		lo_put_bundles(L, p);
 		place_operands(p);

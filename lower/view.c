@@ -157,9 +157,16 @@ void lo_need(lo_low *L, const lo_access *a)
 	if (L->val[a->base].how != LO_LEAF) L->val[a->base].own = true;
 }
 
+/* What is known of the content of input n. */
+static lo_content content_of(const lo_low *L, const ir_node *n)
+{
+	const int64_t slot = ir_attr(L->g, n)[0];
+	return slot < L->o->ncontent && n->device == RT_CPU ? L->o->content[slot] : (lo_content){ 0 };
+}
+
 bool lo_seen_input(const lo_low *L, ir_ref r, lo_access *a)
 {
-	return walk(L, r, a) && lo_node(L, a->base)->op == IR_input;
+	return walk(L, r, a) && lo_node(L, a->base)->op == IR_input && !content_of(L, lo_node(L, a->base)).held;
 }
 
 /* ---- inputs by slot ---- */
@@ -203,14 +210,15 @@ static uint32_t input_buf(lo_low *L, ir_ref r, int64_t bytes)
 	const int64_t slot = ir_attr(L->g, n)[0];
 	uint32_t many, *leaf = &L->val[L->input[lo_inputs_of(L, slot, &many)]].leaf;
 	if (*leaf != LO_NOBUF) return *leaf;
-	const lo_content known = slot < L->o->ncontent && n->device == RT_CPU ? L->o->content[slot] : (lo_content){ 0 };
-	return *leaf = lo_new_buf(L, (lo_buffer){ .place = RT_AT_EXT,
+	const lo_content known = content_of(L, n);
+	return *leaf = lo_new_buf(L, (lo_buffer){ .place = known.held ? RT_AT_CONST : RT_AT_EXT,
 	                                          .device = n->device,
 	                                          .index = (uint32_t)slot,
 	                                          .bytes = bytes,
 	                                          .data = known.data,
 	                                          .content = known.id,
-	                                          .cell = known.cell });
+	                                          .cell = known.cell,
+	                                          .held = known.held != NULL });
 }
 
 static uint32_t leaf_buf(lo_low *L, ir_ref r)

@@ -78,6 +78,7 @@ typedef struct rt_exec {
 	size_t bytes;            /* of its own memory, without code and packed constants */
 	size_t room;             /* of these, what its steps and buffers use: what a plan for other sizes may ask for from the start */
 	size_t packed_bytes;     /* of constants that it has in panels (LO_PANELS) */
+	size_t known_bytes;      /* of values computed from constants when it was made */
 	size_t arena_bytes[RT_DEVICES]; /* bytes of temporaries, by device */
 	rt_full full;
 	uint32_t recomputed;     /* values that kernels compute again where they read them late, instead of keeping them (lower/recompute.c) */

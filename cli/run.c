@@ -15,7 +15,7 @@ typedef struct asked {      /* what the command line says */
 	const char *model;
 	words in, out, scalar, state, save;
 	long times;
-	bool json, recompile, profile;
+	bool json, recompile, profile, fast;
 } asked;
 typedef struct call {
 	tj_ctx *c;
@@ -266,8 +266,12 @@ static void print(const json_t *d)
 
 static int work(call *x, const asked *a, json_t *d)
 {
+	if (a->fast && !cli_is_model(a->model))
+		return cli_error("--fast is for models: an exported function has the numerics that it was compiled with"), CLI_USAGE;
 	if (cli_is_model(a->model)) {
-		x->m = tj_onnx_open(x->c, a->model, TJ_OPTS(tj_onnx_opts, .mode = TJ_DIRECT, .on_refused = cli_model_refused));
+		x->m = tj_onnx_open(x->c, a->model,
+		                    TJ_OPTS(tj_onnx_opts, .mode = TJ_DIRECT, .numerics = a->fast ? TJ_FAST : TJ_STRICT,
+		                            .on_refused = cli_model_refused));
 		x->f = tj_model_fn(x->m);
 	} else x->f = tj_import(x->c, a->model, TJ_OPTS(tj_import_opts, .recompile = a->recompile));
 	if (!x->f) return cli_failed(x->c);
@@ -318,7 +322,7 @@ static int call_it(const asked *a)
 
 static bool read_words(cli_words *w, asked *a)
 {
-	enum { INPUT, OUTPUT, SCALAR, TIME, STATE, SAVE, RECOMPILE, PROFILE, JSON, MOST = 100000000 };
+	enum { INPUT, OUTPUT, SCALAR, TIME, STATE, SAVE, RECOMPILE, FAST, PROFILE, JSON, MOST = 100000000 };
 	words *const list[] = { [INPUT] = &a->in,  [OUTPUT] = &a->out,  [SCALAR] = &a->scalar,
 		                [TIME] = NULL,     [STATE] = &a->state, [SAVE] = &a->save };
 	for (int k; (k = cli_next(w)) != CLI_END;) {
@@ -327,6 +331,7 @@ static bool read_words(cli_words *w, asked *a)
 		if (k == CLI_WORD && a->model) return cli_error("run takes one FILE, and has %s, too", w->value), false;
 		if (k == CLI_WORD) a->model = w->value;
 		else if (k == RECOMPILE) a->recompile = true;
+		else if (k == FAST) a->fast = true;
 		else if (k == PROFILE) a->profile = true;
 		else if (k == JSON) a->json = true;
 		else if (k != TIME) list[k]->v[list[k]->n++] = w->value;
@@ -368,6 +373,7 @@ const cli_command cli_run = {
 	                                { 's', "state", "NAME=FILE", "a variable before the call, .npy" },
 	                                { 'S', "save-state", "NAME=FILE", "where a variable goes after the call, .npy" },
 	                                { 0, "recompile", NULL, "compile what the file has no code for" },
+	                                { 0, "fast", NULL, "of a model: TJ_FAST, whose results may differ a little and take less time" },
 	                                { 0, "profile", NULL, "print the steps of the plans with their times" },
 	                                { 0, "json", NULL, "print JSON" },
 	                                { 0 } },

@@ -461,9 +461,10 @@ typedef void tj_body(tj_tensor **out, tj_tensor *const *in, void *self);
 typedef enum tj_mode { TJ_VERIFY, TJ_DIRECT } tj_mode;
 /* TJ_STRICT: compiled code gives the evaluator's bits. TJ_FAST: a product and a sum may be rounded together, once (fma);
  * minimum, maximum and clamp need not look for NaN; a library may compute a matrix product of floats in its own order of
- * summation; a kernel may multiply two bf16 of a matrix product at a time; a GPU's library may compute a bias and ReLU or
- * tj_gelu_tanh() in its call for a matrix product. The ops of a nested call's body follow the nested function's setting. A value
- * that depends on no fast op has the evaluator's bits. Only a fast product and a fast sum are rounded together. */
+ * summation; a kernel may multiply two bf16 of a matrix product at a time; a convolution of 3 x 3 may be computed by tiles
+ * (Winograd); a GPU's library may compute a bias and ReLU or tj_gelu_tanh() in its call for a matrix product. The ops of a nested
+ * call's body follow the nested function's setting. A value that depends on no fast op has the evaluator's bits. Only a fast
+ * product and a fast sum are rounded together. */
 typedef enum tj_numerics { TJ_STRICT, TJ_FAST } tj_numerics;
 /* an integer division by zero is an error, or 0; the outermost call decides */
 typedef enum tj_int_div_zero { TJ_ERROR, TJ_ZERO } tj_int_div_zero;

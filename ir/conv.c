@@ -10,10 +10,12 @@
  * A convolution is a product of the weight and the windows: its sums have the order of a product's over channel, then place in the
  * window. Windows whose stride is 1 are views that the product reads, if their rows are long. Where each channel has a group of its own
  * there is nothing to multiply matrices for: the products of the places are added one after the other. conv_transpose is a conv for each
- * phase of its stride: the elements of the result whose place has one remainder take the same places of the weight. A pool joins the places
+ * phase of its stride: the elements of the result whose place has one remainder take the same places of the weight. A fast convolution
+ * may be another one (winograd.c). A pool joins the places
  * of its windows, one after the other; long windows are reduced. */
 #include "ir/conv.h"
 #include "ir/moves.h"
+#include "ir/winograd.h"
 
 #include <math.h>
 
@@ -135,10 +137,7 @@ static ir_ref flat_columns(const made *m, ir_ref x, const ir_window *w, int64_t 
 }
 
 /* ---- place by place ---- */
-enum {
-	MOST_PLACES = 64, /* of a window; more are reduced */
-	MOST_PHASES = 64  /* of the strides of a conv_transpose; with more, zeros are put between the elements */
-};
+enum { MOST_PLACES = 64 }; /* of a window; more are reduced */
 
 /* The elements of x at one place of all windows along an axis; x has its padding. */
 static ir_ref at_place(const made *m, ir_ref x, const ir_window *w, int i, int axis, int64_t place, int64_t windows)
@@ -207,6 +206,8 @@ static ir_ref conv(const made *m, ir_ref x, ir_ref weight, int64_t groups, const
 	const ir_meta t = ir_meta_of(m->g, weight);
 	if (t.dim[1] == 1 && groups > 1 && product(w->n, w->size) > 0 && product(w->n, w->size) <= MOST_PLACES)
 		return by_channel(m, x, weight, w, to);
+	const int tile = ir_winograd_tile(m->g, x, &t, groups, w, to);
+	if (tile) return ir_winograd(m->g, tile, x, weight, groups, w, to, m->site);
 	const bool flat = ir_at(m->g, x)->device == RT_CPU && is_flat(w, t.dim[0] / groups, to);
 	const tj_dtype type = (tj_dtype)ir_at(m->g, x)->dtype;
 	ir_meta wide = *to;
@@ -286,21 +287,17 @@ static ir_ref one_phase(const made *m, ir_ref x, ir_ref weight, int64_t groups, 
 	return weight == IR_NONE ? weight : conv(m, x, weight, groups, &own, &part);
 }
 
-/* All phases of the axes from i on, one element of each beside the other, as [N, C, count, stride, count, stride ..]; the axes before have
- * the phases of p. Nothing comes between the cats, so a plan stores each phase where it goes. */
-static ir_ref phases(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, int i, int64_t *p, const int64_t *count,
-                     const ir_meta *to)
+/* All phases, in row-major order. */
+static ir_ref phases(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const int64_t *count, const ir_meta *to)
 {
-	ir_ref part[MOST_PHASES];
-	if (i == w->n) {
-		int64_t dim[TJ_MAX_RANK] = { to->dim[0], to->dim[1] };
-		for (int k = 0; k < w->n; k++) dim[2 + 2 * k] = count[k], dim[3 + 2 * k] = 1;
-		return shaped(m, one_phase(m, x, weight, groups, w, p, count, to), 2 + 2 * w->n, dim);
+	ir_ref part[IR_MOST_PARTS];
+	const int64_t n = product(w->n, w->stride);
+	for (int64_t k = 0; k < n; k++) {
+		int64_t p[IR_WINDOW_AXES], left = k;
+		for (int i = w->n; i-- > 0; left /= w->stride[i]) p[i] = left % w->stride[i];
+		part[k] = one_phase(m, x, weight, groups, w, p, count, to);
 	}
-	for (p[i] = 0; p[i] < w->stride[i]; p[i]++)
-		if ((part[p[i]] = phases(m, x, weight, groups, w, i + 1, p, count, to)) == IR_NONE) return IR_NONE;
-	const int64_t axis = 3 + 2 * i;
-	return w->stride[i] == 1 ? part[0] : ir_emit(m->g, IR_cat, (int)w->stride[i], part, 1, &axis, m->site);
+	return ir_interleaved(m->g, w->n, w->stride, part, m->site);
 }
 
 /* stride - 1 zeros between the elements of an axis. */
@@ -338,14 +335,11 @@ static ir_ref spread_conv(const made *m, ir_ref x, ir_ref weight, int64_t groups
 
 static ir_ref conv_transpose(const made *m, ir_ref x, ir_ref weight, int64_t groups, const ir_window *w, const ir_meta *to)
 {
-	int64_t p[IR_WINDOW_AXES], count[IR_WINDOW_AXES];
-	if (product(w->n, w->stride) > MOST_PHASES) return spread_conv(m, x, weight, groups, w, to);
+	int64_t count[IR_WINDOW_AXES];
+	if (product(w->n, w->stride) > IR_MOST_PARTS) return spread_conv(m, x, weight, groups, w, to);
 	for (int i = 0; i < w->n; i++) count[i] = (to->dim[2 + i] + w->stride[i] - 1) / w->stride[i];
-	x = phases(m, x, weight, groups, w, 0, p, count, to);
-	ir_meta all = *to;
-	for (int i = 0; i < w->n; i++) all.dim[2 + i] = count[i] * w->stride[i];
-	x = shaped(m, x, all.rank, all.dim);
-	for (int i = 0; i < w->n && x != IR_NONE; i++) x = slice(m, x, 2 + i, 0, to->dim[2 + i], 1);
+	x = phases(m, x, weight, groups, w, count, to);
+	for (int i = 0; i < w->n; i++) x = slice(m, x, 2 + i, 0, to->dim[2 + i], 1);
 	return x;
 }
 

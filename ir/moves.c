@@ -90,6 +90,38 @@ static ir_ref trace(const mover *m, ir_ref x, const ir_meta *to)
 	return ir_reduce(m->g, IR_sum, d, 1, false, m->site);
 }
 
+/* ---- parts that lie beside one another ---- */
+/* Those of axis i and of the axes behind it; *part: the next one. */
+static ir_ref beside(const mover *m, int n, const int64_t *stride, int i, const ir_ref **part)
+{
+	ir_ref each[IR_MOST_PARTS];
+	if (i == n) {
+		ir_ref x = *(*part)++;
+		if (x == IR_NONE) return x;
+		ir_meta t = ir_meta_of(m->g, x);
+		const int lead = t.rank - n;
+		for (int k = n; k-- > 0;) t.dim[lead + 2 * k] = t.dim[lead + k], t.dim[lead + 2 * k + 1] = 1;
+		t.rank = (uint8_t)(lead + 2 * n);
+		return reshape(m, x, &t);
+	}
+	for (int64_t k = 0; k < stride[i]; k++) each[k] = beside(m, n, stride, i + 1, part);
+	if (stride[i] == 1 || each[0] == IR_NONE) return each[0];
+	const int64_t axis = ir_at(m->g, each[0])->rank - 2 * (n - i) + 1;
+	return ir_emit(m->g, IR_cat, (int)stride[i], each, 1, &axis, m->site);
+}
+
+ir_ref ir_interleaved(ir_graph *g, int n, const int64_t *stride, const ir_ref *part, const char *site)
+{
+	const mover m = { g, site };
+	const ir_ref x = beside(&m, n, stride, 0, &part);
+	if (x == IR_NONE) return x;
+	ir_meta t = ir_meta_of(g, x);
+	const int lead = t.rank - 2 * n;
+	for (int i = 0; i < n; i++) t.dim[lead + i] = t.dim[lead + 2 * i] * t.dim[lead + 2 * i + 1];
+	t.rank = (uint8_t)(lead + n);
+	return reshape(&m, x, &t);
+}
+
 /* ---- along an axis ---- */
 static ir_ref roll(const mover *m, ir_ref x, int64_t axis, int64_t shift)
 {

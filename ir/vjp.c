@@ -7,6 +7,7 @@
  * its op does, and rounds each gradient once; views, products and indexing do not widen. */
 #include "ir/vjp.h"
 #include "ir/conv.h"
+#include "ir/moves.h"
 #include "ir/rules.h"
 #include "runtime/host.h"
 
@@ -813,25 +814,24 @@ static bool to_largest_of_few(const vjp *v, const ir_window *w, ir_ref least, ir
 	return true;
 }
 
-/* Windows that do not overlap, from axis i on: [.., windows, stride, windows, stride ..]. Nothing comes between the cats, so a plan stores
- * each part where it goes. place: of the axes before; below 0: zeros between windows */
-static ir_ref beside(const vjp *v, const ir_window *w, int i, int64_t place, const ir_ref *part, ir_ref none)
+/* Windows that do not overlap beside one another, with zeros between them where the stride is larger. */
+static ir_ref beside(const vjp *v, const ir_window *w, const ir_ref *part, ir_ref none)
 {
 	const ir_meta y = ir_meta_of(v->g, v->y);
-	const int lead = y.rank - w->n;
-	ir_ref each[MOST_PLACES];
-	if (i == w->n) {
-		ir_meta t = y;
-		t.rank = (uint8_t)(lead + 2 * w->n);
-		for (int k = 0; k < w->n; k++) t.dim[lead + 2 * k] = y.dim[lead + k], t.dim[lead + 2 * k + 1] = 1;
-		return place < 0 ? ir_expand(v->g, none, t.rank, t.dim, v->site) : ir_reshape(v->g, part[place], t.rank, t.dim, v->site);
+	ir_ref cell[MOST_PLACES], gap = IR_NONE;
+	int64_t n = 1;
+	for (int i = 0; i < w->n; i++) n *= w->stride[i];
+	for (int64_t k = 0; k < n; k++) {
+		int64_t left = k, place = 0, scale = 1;
+		bool inside = true;
+		for (int i = w->n; i-- > 0; scale *= w->size[i], left /= w->stride[i]) {
+			place += left % w->stride[i] * scale;
+			inside &= left % w->stride[i] < w->size[i];
+		}
+		if (!inside && gap == IR_NONE) gap = ir_expand(v->g, none, y.rank, y.dim, v->site);
+		cell[k] = inside ? part[place] : gap;
 	}
-	const int64_t size = w->size[i], axis = lead + 2 * i + 1;
-	for (int64_t k = 0; k < w->stride[i]; k++) {
-		each[k] = beside(v, w, i + 1, place < 0 || k >= size ? -1 : place * size + k, part, none);
-		if (each[k] == IR_NONE) return IR_NONE;
-	}
-	return w->stride[i] == 1 ? each[0] : ir_emit(v->g, IR_cat, (int)w->stride[i], each, 1, &axis, v->site);
+	return ir_interleaved(v->g, w->n, w->stride, cell, v->site);
 }
 
 static bool is_apart(const ir_window *w)
@@ -850,8 +850,7 @@ static ir_ref unpooled(const vjp *v, const ir_window *w, const ir_ref *part, int
 	ir_ref column[MOST_PLACES];
 	const int64_t last = t.rank;
 	if (is_apart(w)) {
-		for (int i = 0; i < w->n; i++) t.dim[t.rank - w->n + i] *= w->stride[i];
-		ir_ref r = ir_reshape(v->g, beside(v, w, 0, 0, part, none), t.rank, t.dim, v->site);
+		ir_ref r = beside(v, w, part, none);
 		for (int i = 0; i < w->n && r != IR_NONE; i++) r = trimmed(v, r, t.rank - w->n + i, x_with_padding(v, w, i));
 		return r;
 	}

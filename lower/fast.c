@@ -5,6 +5,7 @@
  *   a * b + c, a * b - c, c - a * b      one rounding instead of two
  *   minimum, maximum, clamp              NaN is not looked for
  *   matrix products of bf16              two at a time, where the machine can
+ *   convolutions of 3 x 3                by tiles, if that pays (ir/winograd.c)
  *
  * Product and sum must both be fast: a strict product is always rounded. So a value that depends on no fast node has the evaluator's
  * bits. Only sums that the user wrote are changed: sums inside exp and other functions rely on each rounding. */

@@ -31,21 +31,13 @@ struct kit_map {
 
 kit_map *kit_map_open(const char *path, kit_why *w)
 {
-	const int k = !strcmp(path, "0") ? 0 : !strcmp(path, "1") ? 1 : -1;
+	const int k = !path ? -1 : !strcmp(path, "0") ? 0 : !strcmp(path, "1") ? 1 : -1;
 	kit_map *m = k < 0 ? NULL : calloc(1, sizeof *m);
 	if (!m) return kit_no(w, TJ_ERR_IO, "no such file"), NULL;
 	atomic_init(&m->holders, 1);
 	m->n = file[k].n;
 	m->v = malloc(m->n);
 	memcpy(m->v, file[k].v, m->n);
-	return m;
-}
-
-kit_map *kit_map_path(const char *site, const char *op, const char *path)
-{
-	kit_why w = { 0 };
-	kit_map *m = kit_map_open(path, &w);
-	if (!m) kit_report(site, op, path, &w);
 	return m;
 }
 

@@ -61,7 +61,8 @@ bool kit_bytes_of(tj_dtype dtype, int rank, const int64_t *dim, size_t *bytes);
 tj_tensor *kit_give(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims dim, tj_dims strides, void *data);
 /* A tensor over `data`, which lies in the map and is aligned for the dtype; the tensor holds the map. */
 tj_tensor *kit_map_wrap(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims dim, const void *data, kit_map *m);
-/* What a handle of a file begins with: a copy of its path, NULL if that is NULL, and the file as a map. false: why; the caller frees both. */
+/* What a handle of a file begins with: a copy of its path and the file as a map; NULL: not there yet. The caller frees both, also after
+ * an error. */
 bool kit_map_path(const char *path, char **copy, kit_map **map, kit_why *w);
 void kit_make_bools(tj_dtype dtype, void *data, size_t bytes); /* true is any byte but 0 in files, and 1 in tjit */
 

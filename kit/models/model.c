@@ -45,13 +45,6 @@ static bool make_weights(const char *site, tj_model *m)
 }
 
 /* ---- inputs and outputs ---- */
-static bool is_initializer(const ox_graph *g, const char *name)
-{
-	for (int i = 0; i < g->ninit; i++)
-		if (!strcmp(g->init[i].name, name)) return true;
-	return false;
-}
-
 static tj_onnx_value described(const ox_info *v)
 {
 	tj_onnx_value d = { .name = v->name, .dtype = TJ_F32, .rank = v->rank };
@@ -69,7 +62,7 @@ static bool list_ends(tj_model *m)
 	m->in_value = calloc((size_t)g->nin + 1, sizeof *m->in_value);
 	if (!m->in || !m->out || !m->in_value) return false;
 	for (int i = 0; i < g->nin; i++) {
-		if (is_initializer(g, g->in[i].name)) continue;
+		if (g->in[i].initialized) continue;
 		m->in[m->nin] = described(&g->in[i]);
 		m->in_value[m->nin++] = g->in[i].value;
 	}
@@ -275,7 +268,6 @@ void tj_model_close(tj_model *m)
 	for (int i = 0; i < m->nfn; i++) drop_maps(&m->fn[i]);
 	kit_map_drop(m->map);
 	free(m->literal);
-	free(m->maker);
 	free(m->freeze);
 	free(m->in);
 	free(m->out);

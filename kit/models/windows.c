@@ -5,16 +5,20 @@
 #include <math.h>
 
 #define X ox_t(o, 0)
-enum { AXES = 3 };
+enum { AXES = 3, MOST = 1 << 30 }; /* sizes and paddings up to MOST: no sum of two products of them overflows */
 
 typedef struct window {
 	int n;
 	int64_t size[AXES], stride[AXES], dilation[AXES], before[AXES], after[AXES];
 } window;
 
-static void fill(int64_t *to, const int64_t *v, int64_t count, int n, int64_t preset)
+/* The n numbers of an attribute, or n times the preset; false: it has not n, reported. */
+static bool fill(ox_call *o, const char *name, int n, int64_t preset, int64_t *to)
 {
+	int64_t count;
+	const int64_t *v = ox_ints(o, name, &count);
 	for (int i = 0; i < n; i++) to[i] = v && i < count ? v[i] : preset;
+	return !v || count == n || (ox_fail(o, TJ_ERR_ARG, NULL, "%s has %lld numbers, not %d", name, (long long)count, n), false);
 }
 
 static int64_t reach(const window *w, int i) { return (w->size[i] - 1) * w->dilation[i] + 1; }
@@ -30,29 +34,32 @@ static void pad_to_same(window *w, tj_tensor *x, bool upper)
 	}
 }
 
+static bool is_padding(int64_t v) { return v >= -MOST && v <= MOST; }
+
 /* The window of a node whose kernel has these sizes (NULL: kernel_shape); false: reported. */
 static bool window_of(ox_call *o, tj_tensor *x, const int64_t *size, window *w)
 {
-	int64_t n, count;
-	const int64_t *v;
+	int64_t pads[2 * AXES];
 	w->n = tj_rank(x) - 2;
 	if (w->n < 1 || w->n > AXES) return ox_fail(o, TJ_ERR_SHAPE, "1 to 3 axes behind [N,C,...]", "x has %d axes", tj_rank(x)), false;
-	v = size ? size : ox_ints(o, "kernel_shape", &n);
-	if (!v || (!size && n != w->n)) return ox_fail(o, TJ_ERR_ARG, NULL, "kernel_shape does not fit x"), false;
-	fill(w->size, v, w->n, w->n, 1);
-	v = ox_ints(o, "strides", &count), fill(w->stride, v, count, w->n, 1);
-	v = ox_ints(o, "dilations", &count), fill(w->dilation, v, count, w->n, 1);
-	v = ox_ints(o, "pads", &count), fill(w->before, v, count, w->n, 0);
-	fill(w->after, v && count == 2 * w->n ? v + w->n : NULL, w->n, w->n, 0);
-	for (int i = 0; i < w->n; i++)
-		if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1 || w->size[i] > INT32_MAX || w->stride[i] > INT32_MAX ||
-		    w->dilation[i] > INT32_MAX)
+	if (!fill(o, "kernel_shape", w->n, 0, w->size) || !fill(o, "strides", w->n, 1, w->stride) ||
+	    !fill(o, "dilations", w->n, 1, w->dilation) || !fill(o, "pads", 2 * w->n, 0, pads))
+		return false;
+	for (int i = 0; i < w->n; i++) {
+		if (size) w->size[i] = size[i];
+		w->before[i] = pads[i], w->after[i] = pads[w->n + i];
+	}
+	for (int i = 0; i < w->n; i++) {
+		if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1 || w->size[i] > MOST || w->stride[i] > MOST || w->dilation[i] > MOST)
 			return ox_fail(o, TJ_ERR_ARG, NULL, "kernel_shape, strides and dilations are 1 or more"), false;
+		if (tj_dim(x, 2 + i) > MOST || !is_padding(w->before[i]) || !is_padding(w->after[i]))
+			return ox_fail(o, TJ_ERR_LIMIT, NULL, "a size or a padding is beyond %d", MOST), false;
+	}
 	const char *pad = ox_string(o, "auto_pad", "NOTSET");
 	if (!strcmp(pad, "SAME_UPPER") || !strcmp(pad, "SAME_LOWER"))
 		pad_to_same(w, x, pad[5] == 'U');
 	else if (!strcmp(pad, "VALID"))
-		fill(w->before, NULL, 0, w->n, 0), fill(w->after, NULL, 0, w->n, 0);
+		memset(w->before, 0, sizeof w->before), memset(w->after, 0, sizeof w->after);
 	return true;
 }
 
@@ -68,10 +75,9 @@ static tj_dims listed(const window *w, bool sizes, int64_t to[5 * AXES + 1])
 	return to;
 }
 
-static bool kernel_sizes(tj_tensor *w, int64_t size[TJ_MAX_RANK])
+static void kernel_sizes(tj_tensor *w, int64_t size[TJ_MAX_RANK])
 {
 	for (int i = 2; i < tj_rank(w); i++) size[i - 2] = tj_dim(w, i);
-	return true;
 }
 
 /* ---- convolutions ---- */
@@ -114,6 +120,7 @@ static bool shrink(ox_call *o, tj_tensor *x, window *w, const int64_t *extra)
 	const char *pad = ox_string(o, "auto_pad", "NOTSET");
 	const bool same = !strncmp(pad, "SAME", 4), upper = !strcmp(pad, "SAME_UPPER");
 	for (int i = 0; i < w->n; i++) {
+		if (!is_padding(extra[i])) return ox_fail(o, TJ_ERR_LIMIT, NULL, "output_padding %lld", (long long)extra[i]), false;
 		const int64_t in = tj_dim(x, 2 + i), full = (in - 1) * w->stride[i] + reach(w, i) + extra[i];
 		if (!shape && !same) {
 			w->after[i] -= extra[i];
@@ -132,14 +139,12 @@ tj_tensor *ox_conv_transpose(ox_call *o, const char *site)
 {
 	tj_tensor *x = X, *weight = ox_t(o, 1);
 	window w;
-	int64_t list[5 * AXES + 1], size[TJ_MAX_RANK], extra[AXES], n;
+	int64_t list[5 * AXES + 1], size[TJ_MAX_RANK], extra[AXES];
 	if (tj_rank(weight) != tj_rank(x))
 		return ox_fail(o, TJ_ERR_SHAPE, NULL, "x has %d axes, the weight %d", tj_rank(x), tj_rank(weight));
 	kernel_sizes(weight, size);
 	if (!window_of(o, x, size, &w)) return NULL;
-	const int64_t *v = ox_ints(o, "output_padding", &n);
-	fill(extra, v, n, w.n, 0);
-	if (!shrink(o, x, &w, extra)) return NULL;
+	if (!fill(o, "output_padding", w.n, 0, extra) || !shrink(o, x, &w, extra)) return NULL;
 	tj_tensor *y = tj_conv_transpose(widened(site, x), widened(site, weight), ox_int(o, "group", 1), listed(&w, false, list));
 	return with_bias(o, site, y, x);
 }
@@ -180,6 +185,7 @@ static tj_tensor *flat_places(ox_call *o, tj_tensor *index, tj_tensor *x, tj_ten
 {
 	const char *site = o->site;
 	tj_tensor *flat = NULL;
+	if (!tj_numel(padded)) return index;
 	int64_t step = tj_numel(padded) / (tj_dim(padded, 0) * tj_dim(padded, 1)), picture = 1;
 	const bool columns = ox_int(o, "storage_order", 0);
 	int64_t weight[AXES], all = 1;
@@ -301,8 +307,12 @@ tj_tensor *ox_max_unpool(ox_call *o, const char *site)
 	const int rank = (int)ox_dims_of(x, from);
 	memcpy(dim, from, sizeof dim);
 	for (int i = 0; i < w.n; i++) from[2 + i] = dim[2 + i] = (dim[2 + i] - 1) * w.stride[i] - w.before[i] - w.after[i] + w.size[i];
-	for (int i = 0; shape && i < rank && i < shape->n; i++) dim[i] = shape->i[i];
-	for (int i = 0; i < rank; i++) all *= from[i];
+	if (shape && (!shape->i || shape->n != rank)) return ox_fail(o, TJ_ERR_SHAPE, NULL, "output_shape is no list of %d sizes", rank);
+	for (int i = 0; i < rank; i++) {
+		if (shape) dim[i] = shape->i[i];
+		if (from[i] < 0 || dim[i] < 0 || dim[i] > MOST || __builtin_mul_overflow(all, from[i], &all))
+			return ox_fail(o, TJ_ERR_SHAPE, NULL, "its result would have %lld elements along axis %d", (long long)dim[i], i);
+	}
 	tj_tensor *y = tj_put(tj_full(tj_dtype_of(x), TJ_SHAPE(all), tj_i(0)), tj_reshape(index, TJ_SHAPE(-1)), tj_reshape(x, TJ_SHAPE(-1)),
 	                      false);
 	y = tj_reshape(y, from);
@@ -315,23 +325,26 @@ tj_tensor *ox_max_unpool(ox_call *o, const char *site)
 tj_tensor *ox_col2im(ox_call *o, const char *site)
 {
 	const ox_host *image = ox_h(o, 1), *block = ox_h(o, 2);
-	int64_t count, strides[AXES], dilations[AXES], pads[2 * AXES], size[AXES + 1], all[AXES + 1], kernel[AXES], out = 1, places = 1;
+	int64_t strides[AXES], dilations[AXES], pads[2 * AXES], size[AXES + 1], all[AXES + 1], kernel[AXES], out = 1, places = 1, blocks = 1;
 	tj_tensor *x = X;
 	if (!image || !block || !image->i || !block->i || image->n != block->n || image->n > AXES || image->n < 1)
 		return ox_fail(o, TJ_ERR_ARG, NULL, "1 to %d sizes of the picture and of the block are needed", AXES);
 	const int n = (int)image->n;
-	const int64_t *v = ox_ints(o, "strides", &count);
-	fill(strides, v, count, n, 1);
-	v = ox_ints(o, "dilations", &count), fill(dilations, v, count, n, 1);
-	v = ox_ints(o, "pads", &count), fill(pads, v, count, 2 * n, 0);
+	if (!fill(o, "strides", n, 1, strides) || !fill(o, "dilations", n, 1, dilations) || !fill(o, "pads", 2 * n, 0, pads)) return NULL;
 	for (int i = 0; i < n; i++) {
 		kernel[i] = block->i[i];
+		if (!is_padding(image->i[i]) || !is_padding(pads[i]) || !is_padding(pads[n + i]) || strides[i] < 1 || dilations[i] < 1 ||
+		    kernel[i] < 1 || strides[i] > MOST || dilations[i] > MOST || kernel[i] > MOST)
+			return ox_fail(o, TJ_ERR_ARG, NULL, "a size is below 1, or beyond %d", MOST);
 		all[i] = image->i[i] + pads[i] + pads[n + i];
-		if (strides[i] < 1 || dilations[i] < 1 || kernel[i] < 1 || all[i] < 1)
-			return ox_fail(o, TJ_ERR_ARG, NULL, "a size is below 1");
-		size[i] = (all[i] - (kernel[i] - 1) * dilations[i] - 1) / strides[i] + 1;
-		out *= all[i], places *= kernel[i];
+		const int64_t rest = all[i] - (kernel[i] - 1) * dilations[i] - 1;
+		size[i] = rest / strides[i] + 1;
+		if (rest < 0 || __builtin_mul_overflow(out, all[i], &out) || __builtin_mul_overflow(places, kernel[i], &places) ||
+		    __builtin_mul_overflow(blocks, size[i], &blocks))
+			return ox_fail(o, TJ_ERR_SHAPE, NULL, "its block does not fit its picture");
 	}
+	if (tj_rank(x) != 3 || tj_dim(x, 1) % places || tj_dim(x, 2) != blocks)
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "x is not [N,C * %lld,%lld]", (long long)places, (long long)blocks);
 	/* Each element of x is added at its place in the padded picture. */
 	tj_tensor *at = NULL;
 	for (int i = 0; i < n; i++) {
@@ -340,7 +353,7 @@ tj_tensor *ox_col2im(ox_call *o, const char *site)
 		tj_tensor *p = tj_add(k, l);
 		at = at ? tj_add(tj_mul(at, tj_i(all[i])), p) : p;
 	}
-	const int64_t batch = tj_dim(x, 0), channels = places ? tj_dim(x, 1) / places : 0;
+	const int64_t batch = tj_dim(x, 0), channels = tj_dim(x, 1) / places;
 	x = tj_reshape(x, TJ_SHAPE(batch * channels, -1));
 	tj_tensor *y = tj_index_add(tj_full(tj_dtype_of(x), TJ_SHAPE(batch * channels, out), tj_i(0)), 1, tj_reshape(at, TJ_SHAPE(-1)), x);
 	int64_t dim[AXES + 3] = { batch, channels };

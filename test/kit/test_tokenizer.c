@@ -259,7 +259,11 @@ static void test_hostile(void **state)
 int main(void)
 {
 	kit_backend = "eval"; /* it computes nothing */
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_recorded), cmocka_unit_test(test_bytes),        cmocka_unit_test(test_long),
-		                            cmocka_unit_test(test_refused),  cmocka_unit_test(test_parts_of_characters), cmocka_unit_test(test_slow_pattern), cmocka_unit_test(test_hostile) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_recorded),      cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_long),          cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_slow_pattern),  cmocka_unit_test(test_parts_of_characters),
+		cmocka_unit_test(test_hostile),
+	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,10 @@ onnx-suite: $(BUILD)/onnx-suite  ## run ONNX's node cases (Python with onnx, two
 models: $(BUILD)/onnx-suite  ## fetch real models, compare with onnxruntime (Python with onnxruntime): make models [PYTHON=python3] [T=word]
 	[ -f $(BUILD)/models/cases.txt ] || $(PYTHON) test/models/real.py $(BUILD)/models
 	$< $(BUILD)/models - $(T)
+onnx-random: $(BUILD)/onnx-suite  ## random ONNX graphs against onnxruntime (ten minutes): make onnx-random [PYTHON=] [N=2000] [S=seed]
+	rm -rf $(BUILD)/random
+	$(PYTHON) test/models/random_graphs.py $(BUILD)/random $(or $(N),2000) $(or $(S),1)
+	$< $(BUILD)/random
 # The same under sanitizers, in a build folder of their own.
 FUZZBUILD = $(BUILD)-fuzz
 FUZZMAKE  = $(MAKE) --no-print-directory -s BUILD=$(FUZZBUILD) CC=clang OPT='-O1 -g1' \
@@ -61,7 +65,7 @@ fuzz-files:  ## the readers of files under libFuzzer (clang): make fuzz-files [T
 		FUZZ=$$t ASAN_OPTIONS=allocator_may_return_null=1 $(FUZZBUILD)/fuzz-files -runs=$(or $(N),100000) -timeout=10 -rss_limit_mb=3000 \
 			-malloc_limit_mb=64 -max_len=8192 -print_final_stats=0 -verbosity=0 -dict=$(FUZZBUILD)/seeds/$$t.dict \
 			-artifact_prefix=$(FUZZBUILD)/$$t- $(FUZZBUILD)/corpus/$$t $(FUZZBUILD)/seeds/$$t || exit 1; done
-.PHONY: onnx-suite models onnx-mutate fuzz-files
+.PHONY: onnx-suite models onnx-random onnx-mutate fuzz-files
 .SECONDARY: $(KITTESTS:=.o)
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)
 

@@ -388,9 +388,9 @@ bool ox_fold_slice(ox_call *o)
 	if (h[4] && h[4]->i && h[4]->n == 1) step = h[4]->i[0];
 	const int64_t most = x->dim[0], low = step < 0 ? -1 : 0, high = step < 0 ? most - 1 : most;
 	if (!step || step == INT64_MIN) return false;
-	if (start < 0) start = start < -most ? low : start + most;
+	if (start < 0) start = start < -most ? 0 : start + most; /* unlike Python's for negative steps */
 	if (stop < 0) stop = stop < -most ? low : stop + most;
-	start = start < low ? low : start > high ? high : start;
+	start = start > high ? high : start;
 	stop = stop < low ? low : stop > high ? high : stop;
 	const int64_t span = step > 0 ? stop - start : start - stop, pace = step > 0 ? step : -step;
 	n = span > 0 ? (span - 1) / pace + 1 : 0;

@@ -30,7 +30,7 @@ static double place_of(const char *mode, const axis *a, double i)
 	if (!strcmp(mode, "tf_crop_and_resize"))
 		return a->roi[0] * (in - 1) +
 		       (a->length == 1 ? (a->roi[1] - a->roi[0]) * (in - 1) / 2 : i * (a->roi[1] - a->roi[0]) * (in - 1) / (a->length - 1));
-	if (!strcmp(mode, "pytorch_half_pixel") && a->length == 1) return -0.5;
+	if (!strcmp(mode, "pytorch_half_pixel") && a->out <= 1) return 0;
 	if (!strcmp(mode, "half_pixel_symmetric")) return in / 2 * (1 - (double)a->out / a->length) + (i + 0.5) / a->scale - 0.5;
 	return (i + 0.5) / a->scale - 0.5;
 }

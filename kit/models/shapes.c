@@ -231,7 +231,7 @@ static tj_tensor *slice_axis(ox_call *o, tj_tensor *x, int64_t axis, int64_t sta
 	if (!step) return ox_fail(o, TJ_ERR_ARG, NULL, "a step is 0");
 	const int64_t n = tj_dim(x, a);
 	if (stop == INT64_MIN || (step < 0 && stop < -n)) stop = TJ_END_DIM; /* down to the first */
-	if (start == INT64_MIN) start = INT64_MIN + 1;
+	if (start < -n) start = -n; /* the first: ONNX says so for negative steps, too, unlike Python */
 	return tj_slice(x, a, start, stop, step);
 }
 

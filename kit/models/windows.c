@@ -165,14 +165,42 @@ tj_tensor *ox_causal_conv_with_state(ox_call *o, const char *site)
 
 /* ---- pools ---- */
 /* Padding that is more than half of a window is put around x before. */
-static tj_tensor *roomy(const char *site, tj_tensor *x, window *w, tj_tensor *value, bool always)
+static bool is_wide(const window *w)
+{
+	bool wide = false;
+	for (int i = 0; i < w->n; i++) wide |= 2 * w->before[i] > w->size[i] || 2 * w->after[i] > w->size[i];
+	return wide;
+}
+
+static tj_tensor *padded(const char *site, tj_tensor *x, const window *w, const int64_t *before, const int64_t *after, tj_tensor *value)
 {
 	int64_t pads[2 * AXES + 1];
-	bool wide = always;
-	for (int i = 0; i < w->n; i++) wide |= 2 * w->before[i] > w->size[i] || 2 * w->after[i] > w->size[i];
-	for (int i = 0; i < w->n && wide; i++) pads[2 * i] = w->before[i], pads[2 * i + 1] = w->after[i], w->before[i] = w->after[i] = 0;
+	for (int i = 0; i < w->n; i++) pads[2 * i] = before ? before[i] : 0, pads[2 * i + 1] = after[i];
 	pads[2 * w->n] = TJ_END_DIM;
-	return wide ? tj_pad(x, pads, TJ_PAD_CONSTANT, value) : x;
+	return tj_pad(x, pads, TJ_PAD_CONSTANT, value);
+}
+
+/* With ceil_mode the last window may reach beyond the padding, but does not begin there: the elements that it needs behind it. */
+static void beyond(tj_tensor *x, const window *w, bool ceil, int64_t more[AXES])
+{
+	for (int i = 0; i < w->n; i++) {
+		const int64_t in = tj_dim(x, 2 + i) + w->before[i], all = in + w->after[i], rest = all - reach(w, i), s = w->stride[i];
+		const int64_t last = ceil && rest > 0 ? (rest + s - 1) / s * s : rest;
+		more[i] = last >= in || last < rest ? 0 : last - rest;
+	}
+}
+
+/* x with its padding, for windows without; *ceil is done with, too. x itself if its padding is not wide, unless always. */
+static tj_tensor *roomy(const char *site, tj_tensor *x, window *w, tj_tensor *value, bool always, bool *ceil)
+{
+	int64_t more[AXES];
+	if (!always && !is_wide(w)) return x;
+	beyond(x, w, *ceil, more);
+	for (int i = 0; i < w->n; i++) more[i] += w->after[i];
+	tj_tensor *y = padded(site, x, w, w->before, more, value);
+	memset(w->before, 0, sizeof w->before), memset(w->after, 0, sizeof w->after);
+	*ceil = false;
+	return y;
 }
 
 static tj_tensor *least(const char *site, tj_dtype t)
@@ -181,12 +209,12 @@ static tj_tensor *least(const char *site, tj_dtype t)
 }
 
 /* Places in pictures that were padded, as places in the whole of x. */
-static tj_tensor *flat_places(ox_call *o, tj_tensor *index, tj_tensor *x, tj_tensor *padded, const window *w)
+static tj_tensor *flat_places(ox_call *o, tj_tensor *index, tj_tensor *x, tj_tensor *around, const window *w)
 {
 	const char *site = o->site;
 	tj_tensor *flat = NULL;
-	if (!tj_numel(padded)) return index;
-	int64_t step = tj_numel(padded) / (tj_dim(padded, 0) * tj_dim(padded, 1)), picture = 1;
+	if (!tj_numel(around)) return index;
+	int64_t step = tj_numel(around) / (tj_dim(around, 0) * tj_dim(around, 1)), picture = 1;
 	const bool columns = ox_int(o, "storage_order", 0);
 	int64_t weight[AXES], all = 1;
 	for (int i = 0; i < w->n; i++) picture *= tj_dim(x, 2 + i);
@@ -196,8 +224,8 @@ static tj_tensor *flat_places(ox_call *o, tj_tensor *index, tj_tensor *x, tj_ten
 		all *= tj_dim(x, 2 + i);
 	}
 	for (int i = 0; i < w->n; i++) {
-		step /= tj_dim(padded, 2 + i);
-		tj_tensor *at = tj_sub(tj_remainder(tj_floor_divide(index, tj_i(step)), tj_i(tj_dim(padded, 2 + i))), tj_i(w->before[i]));
+		step /= tj_dim(around, 2 + i);
+		tj_tensor *at = tj_sub(tj_remainder(tj_floor_divide(index, tj_i(step)), tj_i(tj_dim(around, 2 + i))), tj_i(w->before[i]));
 		flat = flat ? tj_add(flat, tj_mul(at, tj_i(weight[i]))) : tj_mul(at, tj_i(weight[i]));
 	}
 	const int64_t pictures = tj_dim(x, 0) * tj_dim(x, 1);
@@ -209,15 +237,16 @@ static tj_tensor *flat_places(ox_call *o, tj_tensor *index, tj_tensor *x, tj_ten
 static tj_tensor *pool_with_places(ox_call *o, const char *site, tj_tensor *x, const window *given)
 {
 	window w = *given;
-	tj_tensor *padded = roomy(site, x, &w, least(site, tj_dtype_of(x)), true), *index = NULL;
-	tj_pool_opts p = { .size = sizeof p, .ceil = ox_int(o, "ceil_mode", 0) };
+	bool ceil = ox_int(o, "ceil_mode", 0);
+	tj_tensor *around = roomy(site, x, &w, least(site, tj_dtype_of(x)), true, &ceil), *index = NULL;
+	tj_pool_opts p = { .size = sizeof p };
 	int64_t kernel[AXES + 1];
 	for (int i = 0; i < w.n; i++) p.stride[i] = w.stride[i], p.dilation[i] = w.dilation[i], kernel[i] = w.size[i];
 	kernel[w.n] = TJ_END_DIM;
-	tj_tensor *y = w.n == 1   ? tj_max_pool1d_with_indices(padded, kernel, &p, &index)
-	               : w.n == 2 ? tj_max_pool2d_with_indices(padded, kernel, &p, &index)
-	                          : tj_max_pool3d_with_indices(padded, kernel, &p, &index);
-	if (!tj_is_poison(y)) ox_put(o, 1, flat_places(o, index, x, padded, given));
+	tj_tensor *y = w.n == 1   ? tj_max_pool1d_with_indices(around, kernel, &p, &index)
+	               : w.n == 2 ? tj_max_pool2d_with_indices(around, kernel, &p, &index)
+	                          : tj_max_pool3d_with_indices(around, kernel, &p, &index);
+	if (!tj_is_poison(y)) ox_put(o, 1, flat_places(o, index, x, around, given));
 	return y;
 }
 
@@ -228,27 +257,28 @@ tj_tensor *ox_max_pool(ox_call *o, const char *site)
 	int64_t list[5 * AXES + 1];
 	if (!window_of(o, x, NULL, &w)) return NULL;
 	if (ox_wants(o, 1)) return pool_with_places(o, site, x, &w);
-	x = roomy(site, x, &w, least(site, tj_dtype_of(x)), false);
-	return tj_max_pool(x, listed(&w, true, list), ox_int(o, "ceil_mode", 0));
+	bool ceil = ox_int(o, "ceil_mode", 0);
+	x = roomy(site, x, &w, least(site, tj_dtype_of(x)), false, &ceil);
+	return tj_max_pool(x, listed(&w, true, list), ceil);
 }
 
 tj_tensor *ox_average_pool(ox_call *o, const char *site)
 {
-	tj_tensor *x = X, *ones = NULL;
+	tj_tensor *x = X;
 	window w;
-	int64_t list[5 * AXES + 1];
-	const bool ceil = ox_int(o, "ceil_mode", 0), padding = ox_int(o, "count_include_pad", 0);
+	int64_t list[5 * AXES + 1], dim[TJ_MAX_RANK + 1], more[AXES];
+	const bool padding = ox_int(o, "count_include_pad", 0);
+	bool ceil = ox_int(o, "ceil_mode", 0);
 	if (!window_of(o, x, NULL, &w)) return NULL;
-	window was = w;
-	tj_tensor *y = roomy(site, x, &w, tj_f(0), false);
-	if (y != x && !padding) { /* the mean over the elements: sums of x and of ones */
-		int64_t dim[TJ_MAX_RANK + 1];
-		ox_dims_of(x, dim);
-		ones = roomy(site, tj_full(tj_dtype_of(x), dim, tj_f(1)), &was, tj_f(0), false);
-		tj_tensor *sum = tj_avg_pool(y, listed(&w, true, list), ceil, 1);
-		return tj_div(sum, tj_avg_pool(ones, list, ceil, 1));
-	}
-	return tj_avg_pool(y, listed(&w, true, list), ceil, padding ? 0 : -1);
+	if (!is_wide(&w)) return tj_avg_pool(x, listed(&w, true, list), ceil, padding ? 0 : -1);
+	/* the mean over the elements that count: sums of x and of ones */
+	ox_dims_of(x, dim);
+	beyond(x, &w, ceil, more);
+	tj_tensor *ones = padded(site, tj_full(tj_dtype_of(x), dim, tj_f(1)), &w, w.before, w.after, tj_f(padding));
+	ones = padded(site, ones, &w, NULL, more, tj_f(0));
+	x = roomy(site, x, &w, tj_f(0), true, &ceil);
+	listed(&w, true, list);
+	return tj_div(tj_avg_pool(x, list, false, 1), tj_avg_pool(ones, list, false, 1));
 }
 
 static tj_tensor *root(const char *site, tj_tensor *x, double p) { return p == 1 ? x : p == 2 ? tj_sqrt(x) : tj_pow(x, tj_f(1 / p)); }
@@ -266,8 +296,9 @@ tj_tensor *ox_lp_pool(ox_call *o, const char *site)
 	int64_t list[5 * AXES + 1];
 	const double p = (double)ox_int(o, "p", 2);
 	if (!window_of(o, x, NULL, &w)) return NULL;
-	x = roomy(site, power(site, x, p), &w, tj_f(0), false);
-	return root(site, tj_avg_pool(x, listed(&w, true, list), ox_int(o, "ceil_mode", 0), 1), p);
+	bool ceil = ox_int(o, "ceil_mode", 0);
+	x = roomy(site, power(site, x, p), &w, tj_f(0), false, &ceil);
+	return root(site, tj_avg_pool(x, listed(&w, true, list), ceil, 1), p);
 }
 
 static tj_dims behind_channels(tj_tensor *x, int64_t axes[TJ_MAX_RANK + 1])

@@ -2,8 +2,10 @@
 /* ONNX files whose nodes ask for what cannot be: each is an error that names the node. test/models/mutate.py found most of them. */
 #include "test/kit/onnxfile.h"
 
-/* A tensor as a word: f2,3 floats of this shape, all 0.5; f nothing behind it: one float; i2,3: a list of integers; I7: one integer;
- * b: one truth value; e: an empty list of integers; _ left out. */
+#include <math.h>
+
+/* A tensor as a word: f2,3 floats of this shape, all 0.5; f nothing behind it: one float; r2,3: 0, 1, 2, ...; i2,3: a list of integers;
+ * I7: one integer; b: one truth value; e: an empty list of integers; _ left out. */
 static void put_input(msg *g, const char *word, int k)
 {
 	char name[8];
@@ -12,12 +14,13 @@ static void put_input(msg *g, const char *word, int k)
 	int n = 0, all = 1;
 	for (const char *s = word + 1; *s; s += *s == ',') v[n++] = strtoll(s, (char **)(uintptr_t)&s, 10);
 	snprintf(name, sizeof name, "%c", 'a' + k);
-	for (int i = 0; *word == 'f' && i < n; i++) dim[i] = v[i], all *= (int)v[i];
-	dim[*word == 'f' ? n : 0] = TJ_END_DIM;
+	const bool floats = *word == 'f' || *word == 'r';
+	for (int i = 0; floats && i < n; i++) dim[i] = v[i], all *= (int)v[i];
+	dim[floats ? n : 0] = TJ_END_DIM;
 	assert_true(all <= 256);
-	for (int i = 0; i < all; i++) f[i] = 0.5f;
+	for (int i = 0; i < all; i++) f[i] = *word == 'f' ? 0.5f : (float)i;
 	if (*word == 'i' || *word == 'e') dim[0] = n, dim[1] = TJ_END_DIM;
-	const msg t = *word == 'f'   ? tensor(name, FLOAT, dim, f, 4 * (size_t)all)
+	const msg t = floats         ? tensor(name, FLOAT, dim, f, 4 * (size_t)all)
 	              : *word == 'b' ? tensor(name, BOOLEAN, dim, "\1", 1)
 	                             : tensor(name, INT64, dim, v, 8 * (size_t)(*word == 'I' ? 1 : n));
 	if (*word != '_') put_msg(g, 5, &t);
@@ -96,6 +99,26 @@ static const char *failed(tj_ctx *c)
 	return tj_check(c) == TJ_OK ? "" : tj_last_error(c)->message;
 }
 
+/* A model of one node, whose inputs are initializers. */
+static msg one_node(const wrong *w)
+{
+	msg g = { .n = 0 }, attr[8];
+	char names[32] = "";
+	int nin = 0, nattr = 0;
+	for (const char *p = w->in; *p; p += *p == ' ', nin++) {
+		char word[80];
+		const size_t n = strcspn(p, " ");
+		snprintf(word, sizeof word, "%.*s", (int)n, p);
+		put_input(&g, word, nin);
+		sprintf(names + strlen(names), "%s%c", nin ? " " : "", *word == '_' ? '_' : 'a' + nin);
+		p += n;
+	}
+	for (const char *p = w->attrs; *p; p += strcspn(p, " "), p += *p == ' ') attr[nattr++] = attribute(p, strcspn(p, " "));
+	put_node(&g, w->op, "/n", names, w->out, nattr, attr);
+	put_value(&g, 12, *w->out ? "y" : "a", FLOAT, TJ_SHAPE(1));
+	return model(&g, w->opset);
+}
+
 static void wrong_nodes(void **s)
 {
 	(void)s;
@@ -103,27 +126,51 @@ static void wrong_nodes(void **s)
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
 		const wrong *w = &cases[i];
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
-		msg g = { .n = 0 }, attr[8];
-		char names[32] = "";
-		int nin = 0, nattr = 0;
-		for (const char *p = w->in; *p; p += *p == ' ', nin++) {
-			char word[80];
-			const size_t n = strcspn(p, " ");
-			snprintf(word, sizeof word, "%.*s", (int)n, p);
-			put_input(&g, word, nin);
-			sprintf(names + strlen(names), "%s%c", nin ? " " : "", *word == '_' ? '_' : 'a' + nin);
-			p += n;
-		}
-		for (const char *p = w->attrs; *p; p += strcspn(p, " "), p += *p == ' ') attr[nattr++] = attribute(p, strcspn(p, " "));
-		put_node(&g, w->op, "/n", names, w->out, nattr, attr);
-		put_value(&g, 12, *w->out ? "y" : "a", FLOAT, TJ_SHAPE(1));
-		const msg m = model(&g, w->opset);
+		const msg m = one_node(w);
 		file_of(h, &m);
 		tj_tensor *y = NULL;
 		tj_model *o = tj_onnx_open(c, h->path, NULL);
 		if (o && tj_call(tj_model_fn(o), &y, TJ_NONE) == TJ_OK) tj_data(y);
 		const char *why = failed(c);
 		if (!strstr(why, w->why) || (*w->why && !*why)) fail_msg("%s(%s) %s: \"%s\", not \"%s\"", w->op, w->in, w->attrs, why, w->why);
+		tj_model_close(o);
+		tj_close(c);
+	}
+	hostile_end(h);
+}
+
+/* Results that random graphs against onnxruntime showed wrong. */
+static void right_nodes(void **s)
+{
+	(void)s;
+	static const struct {
+		wrong node;
+		int n;
+		double y[6];
+	} rows[] = {
+		/* ONNX clamps a start to 0 for negative steps, too; of integers the host computes it */
+		{ { 13, "Slice", "r3 i-100 i-100 i0 i-2", "", "y", "" }, 1, { 0 } },
+		{ { 13, "Slice", "i5,6,7 i-100 i-100 i0 i-2", "", "y", "" }, 1, { 5 } },
+		{ { 13, "Slice", "r3 i9 i-100 i0 i-2", "", "y", "" }, 2, { 2, 0 } },
+		/* with ceil_mode no window begins behind x and the padding before it, however wide the padding is */
+		{ { 19, "AveragePool", "f1,1,6", "kernel_shape:3 pads:2,2 strides:2 ceil_mode=1 count_include_pad=1", "y", "" }, 4,
+		  { 0.5 / 3, 0.5, 0.5, 1.0 / 3 } },
+		{ { 19, "AveragePool", "r1,1,6", "kernel_shape:3 pads:2,2 strides:2 ceil_mode=1", "y", "" }, 4, { 0, 1, 3, 4.5 } },
+		{ { 19, "MaxPool", "r1,1,6", "kernel_shape:3 pads:2,2 strides:2 ceil_mode=1", "y", "" }, 4, { 0, 2, 4, 5 } },
+		/* an axis of one element is the first one */
+		{ { 19, "Resize", "r1,1,1,3 _ _ i1,1,1,1", "mode'cubic coordinate_transformation_mode'pytorch_half_pixel", "y", "" }, 1, { 0 } },
+	};
+	hostile *h = good_file();
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+		const msg m = one_node(&rows[i].node);
+		tj_model *o = opened(c, h, &m);
+		tj_tensor *y = tj_cast(tj_call1(tj_model_fn(o), TJ_NONE), TJ_F64);
+		const double *v = tj_data(y);
+		kit_ok(c);
+		assert_int_equal(tj_numel(y), rows[i].n);
+		for (int k = 0; k < rows[i].n; k++)
+			if (fabs(v[k] - rows[i].y[k]) > 1e-6) fail_msg("%s, row %zu: element %d is %g, not %g", rows[i].node.op, i, k, v[k], rows[i].y[k]);
 		tj_model_close(o);
 		tj_close(c);
 	}
@@ -302,7 +349,7 @@ static void chains(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(wrong_nodes), cmocka_unit_test(wrong_flow), cmocka_unit_test(wrong_functions),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(wrong_nodes), cmocka_unit_test(right_nodes), cmocka_unit_test(wrong_flow), cmocka_unit_test(wrong_functions),
 		                            cmocka_unit_test(chains) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

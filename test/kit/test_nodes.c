@@ -157,6 +157,7 @@ static void right_nodes(void **s)
 		  { 0.5 / 3, 0.5, 0.5, 1.0 / 3 } },
 		{ { 19, "AveragePool", "r1,1,6", "kernel_shape:3 pads:2,2 strides:2 ceil_mode=1", "y", "" }, 4, { 0, 1, 3, 4.5 } },
 		{ { 19, "MaxPool", "r1,1,6", "kernel_shape:3 pads:2,2 strides:2 ceil_mode=1", "y", "" }, 4, { 0, 2, 4, 5 } },
+		{ { 13, "ThresholdedRelu", "r3", "", "y", "" }, 3, { 0, 0, 2 } },
 		/* an axis of one element is the first one */
 		{ { 19, "Resize", "r1,1,1,3 _ _ i1,1,1,1", "mode'cubic coordinate_transformation_mode'pytorch_half_pixel", "y", "" }, 1, { 0 } },
 	};
@@ -242,6 +243,30 @@ static void wrong_flow(void **s)
 		put_value(&g, 12, "y", FLOAT, TJ_SHAPE(-1));
 		runs_wrong(h, &g, nin == 2 ? "" : "does not fit");
 	}
+	hostile_end(h);
+}
+
+/* A number that the host knows is used in the callback of a loop first, then behind it: the tensor of the callback is gone by then. */
+static void outer_values(void **s)
+{
+	(void)s;
+	msg g = { .n = 0 }, body = { .n = 0 };
+	put_input(&g, "I12", 0), put_input(&g, "b", 1), put_input(&g, "i1,2", 2), put_input(&g, "i5,7", 3);
+	put_value(&body, 11, "i", INT64, TJ_0D), put_value(&body, 11, "go", BOOLEAN, TJ_0D), put_value(&body, 11, "x", INT64, TJ_SHAPE(2));
+	put_value(&body, 12, "on", BOOLEAN, TJ_0D), put_value(&body, 12, "z", INT64, TJ_SHAPE(2));
+	put_node(&body, "Identity", "", "go", "on", 0, NULL), put_node(&body, "Add", "", "x d", "z", 0, NULL);
+	put_node(&g, "Loop", "/l", "a b c", "sum", 1, (msg[]){ a_graph("body", &body) });
+	put_node(&g, "Mul", "/m", "sum d", "y", 0, NULL);
+	put_value(&g, 12, "y", INT64, TJ_SHAPE(2));
+	hostile *h = good_file();
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = "eval"));
+	const msg m = model(&g, 16);
+	tj_model *o = opened(c, h, &m);
+	const int64_t *y = tj_data(tj_call1(tj_model_fn(o), TJ_NONE));
+	kit_ok(c);
+	assert_true(y[0] == (1 + 12 * 5) * 5 && y[1] == (2 + 12 * 7) * 7);
+	tj_model_close(o);
+	tj_close(c);
 	hostile_end(h);
 }
 
@@ -349,7 +374,8 @@ static void chains(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(wrong_nodes), cmocka_unit_test(right_nodes), cmocka_unit_test(wrong_flow), cmocka_unit_test(wrong_functions),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(wrong_nodes), cmocka_unit_test(right_nodes), cmocka_unit_test(wrong_flow), cmocka_unit_test(outer_values),
+		                            cmocka_unit_test(wrong_functions),
 		                            cmocka_unit_test(chains) };
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

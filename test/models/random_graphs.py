@@ -399,7 +399,7 @@ class Graph:
     def scatter(self):
         r = self.r
         v = self.pick(lambda v: v.a.dtype in (F32, I64, F64) and v.rank and min(v.shape) > 0)
-        attrs = {"reduction": r.choice(["add", "mul", "max", "min"][: 4 if self.opset >= 18 else 2])} if self.opset >= 16 and r.random() < 0.5 else {}
+        attrs = {"reduction": r.choice(["add", "mul", "max", "min"][: 4 if self.opset >= 18 else 2])} if self.opset >= 16 and r.random() < 0.5 and not v.odd else {}
         if r.random() < 0.5:
             axis = r.randrange(v.rank)
             shape = [r.randrange(1, d + 1) for d in v.shape]
@@ -587,6 +587,8 @@ class Graph:
             if attrs["coordinate_transformation_mode"] == "align_corners":  # onnxruntime rounds the length, ONNX does not
                 attrs["coordinate_transformation_mode"] = "half_pixel"
             scales = self.const(np.array([1, 1, r.choice([0.5, 2, 1.5, 3]), r.choice([0.5, 2, 1, 1.25])], F32))
+            if any(f != 1 and int(f * d) == d for f, d in zip((1.5, 1.25), v.shape[2:])):
+                raise Refused  # onnxruntime copies where the size stays
             return self.emit("Resize", [v, none, scales], mode == "nearest", **attrs)
         sizes = self.list_of(list(v.shape[:2]) + [r.choice([1, 2, 5, 7, 12]), r.choice([1, 3, 6, 9])])
         return self.emit("Resize", [v, none if self.opset < 13 else None, none if self.opset < 13 else None, sizes], mode == "nearest", **attrs)

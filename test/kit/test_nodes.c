@@ -374,8 +374,9 @@ static void chains(void **s)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(wrong_nodes), cmocka_unit_test(right_nodes), cmocka_unit_test(wrong_flow), cmocka_unit_test(outer_values),
-		                            cmocka_unit_test(wrong_functions),
-		                            cmocka_unit_test(chains) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(wrong_nodes),  cmocka_unit_test(right_nodes),     cmocka_unit_test(wrong_flow),
+		cmocka_unit_test(outer_values), cmocka_unit_test(wrong_functions), cmocka_unit_test(chains),
+	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@ another value; an attribute has another value, length or type; a tensor another 
 computes; a node becomes a function whose attributes are those of its call. Models that end the program are kept in FOLDER (/tmp/mutated),
 with what the program said, one for each place of the code.
 """
+
 import glob
 import os
 import random
@@ -22,13 +23,82 @@ from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
 np.seterr(all="ignore")
-NUMBERS = [0, 1, -1, 2, 3, 4, 5, 7, 8, 16, -2, -3, 64, 100, 255, 1 << 15, (1 << 31) - 1, 1 << 31, -(1 << 31), 1 << 32, 1 << 40, 1 << 62,
-           (1 << 63) - 1, -(1 << 63)]
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    8,
+    16,
+    -2,
+    -3,
+    64,
+    100,
+    255,
+    1 << 15,
+    (1 << 31) - 1,
+    1 << 31,
+    -(1 << 31),
+    1 << 32,
+    1 << 40,
+    1 << 62,
+    (1 << 63) - 1,
+    -(1 << 63),
+]
 FLOATS = [0.0, 1.0, -1.0, 0.5, 1e-30, 1e30, -1e30, float("nan"), float("inf"), float("-inf"), 1e-7, 3.0]
-WORDS = ["", "add", "mul", "max", "min", "none", "SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET", "linear", "nearest", "cubic", "floor", "ceil",
-         "reflect", "edge", "wrap", "constant", "reverse", "bidirectional", "forward", "half_pixel", "align_corners", "asymmetric",
-         "tf_crop_and_resize", "pytorch_half_pixel", "not_larger", "not_smaller", "LEFT", "RIGHT", "CRD", "DCR", "tanh", "Sigmoid", "Affine",
-         "ij,jk->ik", "...i->...", "i->ii", "border", "zeros", "sum", "mean", "avg", "gated_delta", "delta", "linear"]
+WORDS = [
+    "",
+    "add",
+    "mul",
+    "max",
+    "min",
+    "none",
+    "SAME_UPPER",
+    "SAME_LOWER",
+    "VALID",
+    "NOTSET",
+    "linear",
+    "nearest",
+    "cubic",
+    "floor",
+    "ceil",
+    "reflect",
+    "edge",
+    "wrap",
+    "constant",
+    "reverse",
+    "bidirectional",
+    "forward",
+    "half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_crop_and_resize",
+    "pytorch_half_pixel",
+    "not_larger",
+    "not_smaller",
+    "LEFT",
+    "RIGHT",
+    "CRD",
+    "DCR",
+    "tanh",
+    "Sigmoid",
+    "Affine",
+    "ij,jk->ik",
+    "...i->...",
+    "i->ii",
+    "border",
+    "zeros",
+    "sum",
+    "mean",
+    "avg",
+    "gated_delta",
+    "delta",
+    "linear",
+]
 DTYPES = [T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16, T.INT8, T.UINT8, T.INT16, T.INT32, T.INT64, T.BOOL, T.STRING, T.UINT16]
 SIZES = [0, 1, 1, 2, 2, 3, 4, 5, 8, 17]
 
@@ -90,8 +160,14 @@ class Mutator:
             except Exception:  # no such op, or no attributes
                 return
             kind = schema.attributes[name].type
-            v = {1: r.choice(FLOATS), 2: self.number(), 3: r.choice(WORDS), 6: [r.choice(FLOATS) for _ in range(r.randrange(5))],
-                 7: [self.number() for _ in range(r.randrange(6))], 8: [r.choice(WORDS) for _ in range(r.randrange(4))]}.get(int(kind))
+            v = {
+                1: r.choice(FLOATS),
+                2: self.number(),
+                3: r.choice(WORDS),
+                6: [r.choice(FLOATS) for _ in range(r.randrange(5))],
+                7: [self.number() for _ in range(r.randrange(6))],
+                8: [r.choice(WORDS) for _ in range(r.randrange(4))],
+            }.get(int(kind))
             for i in reversed(range(len(n.attribute))):
                 if n.attribute[i].name == name:
                     del n.attribute[i]
@@ -124,7 +200,7 @@ class Mutator:
             if v and r.random() < 0.5:
                 v[r.randrange(len(v))] = new
             elif v and r.random() < 0.5:
-                del v[r.randrange(len(v)):]
+                del v[r.randrange(len(v)) :]
             else:
                 v.append(new)
 

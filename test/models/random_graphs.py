@@ -5,13 +5,14 @@
   python3 test/models/random_graphs.py -min PROGRAM FOLDER NUMBER  prints the smallest part of a graph that PROGRAM (the suite) finds wrong
 
 A graph has 5 to 40 nodes, opset 11 to 21. Each node is run by onnxruntime as it is made, on the values that its inputs have, so the
-generator knows what it may ask for, and a node that onnxruntime refuses is not taken. All values are outputs, in the order of the nodes: the
-first one that differs is where it went wrong.
+generator knows what it may ask for, and a node that onnxruntime refuses is not taken. All values are outputs, in the order of the nodes:
+the first one that differs is where it went wrong.
 
 A value is exact as long as its floats are sums and products of small multiples of 1/8, which no order of adding changes. Ops that jump
 (Floor, Cast to integers, comparisons, ArgMax, quantisation, ...) only read exact values. Others are compared within 1e-3 (f16: 2e-2) of the
 largest element.
 """
+
 import os
 import random
 import subprocess
@@ -27,8 +28,17 @@ np.seterr(all="ignore")
 F32, F64, F16 = np.dtype("float32"), np.dtype("float64"), np.dtype("float16")
 I64, I32, I8, U8, BOOL = (np.dtype(t) for t in ("int64", "int32", "int8", "uint8", "bool"))
 FLOATS, WHOLE = (F32, F64, F16), (I64, I32, I8, U8)
-TYPE = {F32: T.FLOAT, F64: T.DOUBLE, F16: T.FLOAT16, I64: T.INT64, I32: T.INT32, I8: T.INT8, U8: T.UINT8, BOOL: T.BOOL,
-        np.dtype("int16"): T.INT16}
+TYPE = {
+    F32: T.FLOAT,
+    F64: T.DOUBLE,
+    F16: T.FLOAT16,
+    I64: T.INT64,
+    I32: T.INT32,
+    I8: T.INT8,
+    U8: T.UINT8,
+    BOOL: T.BOOL,
+    np.dtype("int16"): T.INT16,
+}
 MOST = 6000  # elements of a value
 
 
@@ -145,30 +155,60 @@ class Graph:
         op = self.r.choice(["Neg", "Abs", "Identity", "Relu", "Sign", "Floor", "Ceil", "Round", "IsNaN", "IsInf", "Not"])
         if op == "Not":
             return self.emit(op, [self.pick(lambda v: v.a.dtype == BOOL)], True)
-        v = self.floats(exact=op not in ("Neg", "Abs", "Identity", "Relu"), wide=True) if self.r.random() < 0.7 or op in (
-            "Relu", "Floor", "Ceil", "Round", "IsNaN", "IsInf") else self.pick(lambda v: v.a.dtype in (I64, I32, I8))
+        v = (
+            self.floats(exact=op not in ("Neg", "Abs", "Identity", "Relu"), wide=True)
+            if self.r.random() < 0.7 or op in ("Relu", "Floor", "Ceil", "Round", "IsNaN", "IsInf")
+            else self.pick(lambda v: v.a.dtype in (I64, I32, I8))
+        )
         if op == "Sign" and v.odd:
             raise Refused  # onnxruntime: 0 for a NaN of f16
         return self.emit(op, [v], v.exact)
 
     def unary_smooth(self):
         r = self.r
-        op, low, high, attrs = r.choice([
-            ("Exp", -20, 6, {}), ("Log", 0.1, 1e5, {}), ("Sqrt", 0.05, 1e5, {}), ("Sigmoid", -50, 50, {}), ("Tanh", -50, 50, {}),
-            ("Erf", -50, 50, {}), ("Softplus", -50, 50, {}), ("Softsign", -1e4, 1e4, {}), ("Elu", -50, 1e4, {"alpha": r.choice([0.5, 1.0])}),
-            ("Selu", -50, 1e4, {}), ("Celu", -50, 1e4, {"alpha": 0.7}), ("LeakyRelu", -1e4, 1e4, {"alpha": 0.1}),
-            ("HardSigmoid", -1e4, 1e4, {"alpha": 0.3, "beta": 0.4}), ("HardSwish", -1e3, 1e3, {}), ("Mish", -50, 1e3, {}),
-            ("Gelu", -50, 1e3, {"approximate": r.choice(["none", "tanh"])}), ("Sin", -30, 30, {}), ("Cos", -30, 30, {}),
-            ("Atan", -1e4, 1e4, {}), ("Asinh", -1e3, 1e3, {}), ("Sinh", -6, 6, {}), ("Cosh", -6, 6, {}), ("Asin", -0.9, 0.9, {}),
-            ("Acos", -0.9, 0.9, {}), ("Atanh", -0.9, 0.9, {}), ("Acosh", 1.2, 1e3, {}), ("Reciprocal", 0.1, 1e4, {}), ("Tan", -1.2, 1.2, {})])
-        v = self.floats(lambda v: v.low >= low and v.high <= high and not v.odd or (v.odd and r.random() < 0.2 and v.low >= low and v.high <= high),
-                        wide=True)
+        op, low, high, attrs = r.choice(
+            [
+                ("Exp", -20, 6, {}),
+                ("Log", 0.1, 1e5, {}),
+                ("Sqrt", 0.05, 1e5, {}),
+                ("Sigmoid", -50, 50, {}),
+                ("Tanh", -50, 50, {}),
+                ("Erf", -50, 50, {}),
+                ("Softplus", -50, 50, {}),
+                ("Softsign", -1e4, 1e4, {}),
+                ("Elu", -50, 1e4, {"alpha": r.choice([0.5, 1.0])}),
+                ("Selu", -50, 1e4, {}),
+                ("Celu", -50, 1e4, {"alpha": 0.7}),
+                ("LeakyRelu", -1e4, 1e4, {"alpha": 0.1}),
+                ("HardSigmoid", -1e4, 1e4, {"alpha": 0.3, "beta": 0.4}),
+                ("HardSwish", -1e3, 1e3, {}),
+                ("Mish", -50, 1e3, {}),
+                ("Gelu", -50, 1e3, {"approximate": r.choice(["none", "tanh"])}),
+                ("Sin", -30, 30, {}),
+                ("Cos", -30, 30, {}),
+                ("Atan", -1e4, 1e4, {}),
+                ("Asinh", -1e3, 1e3, {}),
+                ("Sinh", -6, 6, {}),
+                ("Cosh", -6, 6, {}),
+                ("Asin", -0.9, 0.9, {}),
+                ("Acos", -0.9, 0.9, {}),
+                ("Atanh", -0.9, 0.9, {}),
+                ("Acosh", 1.2, 1e3, {}),
+                ("Reciprocal", 0.1, 1e4, {}),
+                ("Tan", -1.2, 1.2, {}),
+            ]
+        )
+        v = self.floats(
+            lambda v: v.low >= low and v.high <= high and not v.odd or (v.odd and r.random() < 0.2 and v.low >= low and v.high <= high),
+            wide=True,
+        )
         return self.emit(op, [v], False, **attrs)
 
     def partner(self, v, dtype=None):
         """A value that broadcasts with v: of the pool, or a constant."""
         r = self.r
         if r.random() < 0.5:
+
             def fits(w):
                 if w.a.dtype != (dtype or v.a.dtype):
                     return False
@@ -176,11 +216,12 @@ class Graph:
                     return np.prod(np.broadcast_shapes(v.shape, w.shape), dtype=float) <= MOST
                 except ValueError:
                     return False
+
             try:
                 return self.pick(fits)
             except Refused:
                 pass
-        shape = [d if r.random() < 0.6 else 1 for d in v.shape][r.randrange(v.rank + 1):]
+        shape = [d if r.random() < 0.6 else 1 for d in v.shape][r.randrange(v.rank + 1) :]
         return self.const(self.numbers(shape, dtype or v.a.dtype))
 
     def binary(self):
@@ -195,7 +236,9 @@ class Graph:
         if op == "Pow":
             if v.low < 0.1 or v.high > 20:
                 raise Refused
-            w = self.const(self.r.choice([np.array(2.0), np.array([0.5, 1.0]), np.array(-1.0), np.array(3.0), np.array(1.5)]).astype(v.a.dtype))
+            w = self.const(
+                self.r.choice([np.array(2.0), np.array([0.5, 1.0]), np.array(-1.0), np.array(3.0), np.array(1.5)]).astype(v.a.dtype)
+            )
         args = [v, w] + ([self.partner(v)] if op in ("Min", "Max", "Sum", "Mean") and self.r.random() < 0.3 else [])
         exact = all(a.exact for a in args) and op not in ("Pow", "Mean") and (op != "Div" or not v.floats)
         return self.emit(op, args, exact)
@@ -234,8 +277,13 @@ class Graph:
     def cast(self):
         to = self.r.choice([F32, F64, F16, I64, I32, I8, U8, BOOL])
         whole = to.kind in "iu"
-        v = self.pick(lambda v: (not v.floats or v.exact or to in FLOATS) and (not whole or not v.odd) and
-                      (not whole or v.low >= (0 if to == U8 else -128)) and (not whole or v.high <= 127) and abs(v.high) < 6e4)
+        v = self.pick(
+            lambda v: (not v.floats or v.exact or to in FLOATS)
+            and (not whole or not v.odd)
+            and (not whole or v.low >= (0 if to == U8 else -128))
+            and (not whole or v.high <= 127)
+            and abs(v.high) < 6e4
+        )
         return self.emit("Cast", [v], v.exact, to=TYPE[to])
 
     def clip(self):
@@ -303,7 +351,12 @@ class Graph:
         s = self.emit("Shape", [v], True, **({"start": self.r.randrange(2)} if self.opset >= 15 and self.r.random() < 0.4 else {}))
         kind = self.r.randrange(5)
         if kind == 0 and v.a.size <= 300:
-            return self.emit("ConstantOfShape", [s], True, value=numpy_helper.from_array(np.array([self.r.choice([0, 2, -1])], self.r.choice([F32, I64]))))
+            return self.emit(
+                "ConstantOfShape",
+                [s],
+                True,
+                value=numpy_helper.from_array(np.array([self.r.choice([0, 2, -1])], self.r.choice([F32, I64]))),
+            )
         if kind == 1:
             n = self.emit("Gather", [s, self.const(np.array(0, I64))], True)
             return self.emit("Range", [self.const(np.array(0, I64)), n, self.const(np.array(1, I64))], True)
@@ -317,7 +370,9 @@ class Graph:
 
     def view(self):
         r = self.r
-        op = r.choice(["Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"])
+        op = r.choice(
+            ["Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"]
+        )
         if op == "Flatten":
             v = self.any()
             return self.emit(op, [v], v.exact, axis=r.randrange(v.rank + 1))
@@ -331,7 +386,9 @@ class Graph:
             return self.axes_arg(op, v, [r.choice([i for i, d in enumerate(v.shape) if d == 1])], 13)
         if op == "Unsqueeze":
             v = self.any(lambda v: v.rank < 5)
-            return self.axes_arg(op, v, sorted(r.sample(range(v.rank + 2), 2)) if r.random() < 0.3 else [r.randrange(-v.rank - 1, v.rank + 1)], 13)
+            return self.axes_arg(
+                op, v, sorted(r.sample(range(v.rank + 2), 2)) if r.random() < 0.3 else [r.randrange(-v.rank - 1, v.rank + 1)], 13
+            )
         if op == "Dropout":
             v = self.floats()
             return self.emit(op, [v], v.exact)
@@ -356,15 +413,20 @@ class Graph:
         ends = [r.choice([1 << 62, 1 << 31, -1, 2, 3, -100, 0]) for _ in axes]
         steps = [r.choice([1, 1, 1, 2, -1, -2, 3]) for _ in axes]
         axes = [a - v.rank if r.random() < 0.3 else a for a in axes]
-        args = [v] + [self.list_of(x) for x in (starts, ends, axes, steps)[:4 if r.random() < 0.8 or n < v.rank else 2]]
+        args = [v] + [self.list_of(x) for x in (starts, ends, axes, steps)[: 4 if r.random() < 0.8 or n < v.rank else 2]]
         return self.emit("Slice", args, v.exact)
 
     def join(self):
         v = self.any(lambda v: v.rank)
         axis = self.axis(v)
-        others = [v] + [self.pick(lambda w: w.a.dtype == v.a.dtype and w.rank == v.rank and
-                                  all(a == b for i, (a, b) in enumerate(zip(v.shape, w.shape)) if i != axis % v.rank))
-                        for _ in range(self.r.choice([1, 1, 2]))]
+        others = [v] + [
+            self.pick(
+                lambda w: w.a.dtype == v.a.dtype
+                and w.rank == v.rank
+                and all(a == b for i, (a, b) in enumerate(zip(v.shape, w.shape)) if i != axis % v.rank)
+            )
+            for _ in range(self.r.choice([1, 1, 2]))
+        ]
         return self.emit("Concat", others, all(w.exact for w in others), axis=axis)
 
     def split(self):
@@ -401,15 +463,23 @@ class Graph:
     def scatter(self):
         r = self.r
         v = self.pick(lambda v: v.a.dtype in (F32, I64, F64) and v.rank and min(v.shape) > 0)
-        attrs = {"reduction": r.choice(["add", "mul", "max", "min"][: 4 if self.opset >= 18 else 2])} if self.opset >= 16 and r.random() < 0.5 and not v.odd else {}
+        attrs = (
+            {"reduction": r.choice(["add", "mul", "max", "min"][: 4 if self.opset >= 18 else 2])}
+            if self.opset >= 16 and r.random() < 0.5 and not v.odd
+            else {}
+        )
         if r.random() < 0.5:
             axis = r.randrange(v.rank)
             shape = [r.randrange(1, d + 1) for d in v.shape]
             index = np.argsort(np.random.default_rng(r.randrange(1 << 30)).random(shape), axis).astype(I64)  # each once
-            return self.emit("ScatterElements", [v, self.const(index), self.const(self.numbers(shape, v.a.dtype))], v.exact, axis=axis, **attrs)
+            return self.emit(
+                "ScatterElements", [v, self.const(index), self.const(self.numbers(shape, v.a.dtype))], v.exact, axis=axis, **attrs
+            )
         rows = r.sample(range(v.shape[0]), r.randrange(1, v.shape[0] + 1))
         index = np.array(rows, I64).reshape(-1, 1)
-        return self.emit("ScatterND", [v, self.const(index), self.const(self.numbers((len(rows),) + v.shape[1:], v.a.dtype))], v.exact, **attrs)
+        return self.emit(
+            "ScatterND", [v, self.const(index), self.const(self.numbers((len(rows),) + v.shape[1:], v.a.dtype))], v.exact, **attrs
+        )
 
     def pad(self):
         r = self.r
@@ -426,22 +496,52 @@ class Graph:
 
     def by_order(self):
         r = self.r
-        op = r.choice(["TopK", "ArgMax", "ArgMin", "Hardmax", "CumSum", "Trilu", "NonZero", "Compress", "Unique", "OneHot", "ReverseSequence", "EyeLike"])
+        op = r.choice(
+            [
+                "TopK",
+                "ArgMax",
+                "ArgMin",
+                "Hardmax",
+                "CumSum",
+                "Trilu",
+                "NonZero",
+                "Compress",
+                "Unique",
+                "OneHot",
+                "ReverseSequence",
+                "EyeLike",
+            ]
+        )
         if op in ("TopK", "ArgMax", "ArgMin", "Hardmax"):
-            v = self.pick(lambda v: v.exact and v.rank and v.a.size and not v.odd and v.a.dtype in ((F32, F64) if op == "Hardmax" else (F32, F64, I32, I64)))
+            v = self.pick(
+                lambda v: v.exact
+                and v.rank
+                and v.a.size
+                and not v.odd
+                and v.a.dtype in ((F32, F64) if op == "Hardmax" else (F32, F64, I32, I64))
+            )
             axis = self.axis(v)
             if op == "TopK":
                 k = r.randrange(1, v.shape[axis] + 1)
                 w = self.emit("TopK", [v, self.list_of([k])], True, outputs=2, axis=axis, largest=r.randrange(2))
                 return w[0]
-            attrs = {} if op == "Hardmax" else {"keepdims": r.randrange(2), **({"select_last_index": r.randrange(2)} if self.opset >= 12 else {})}
+            attrs = (
+                {}
+                if op == "Hardmax"
+                else {"keepdims": r.randrange(2), **({"select_last_index": r.randrange(2)} if self.opset >= 12 else {})}
+            )
             return self.emit(op, [v], True, axis=axis, **attrs)
         if op == "CumSum":
             v = self.pick(lambda v: v.rank and v.a.dtype in (F32, F64, I32, I64))
             return self.emit(op, [v, self.const(np.array(self.axis(v), I64))], v.exact, exclusive=r.randrange(2), reverse=r.randrange(2))
         if op == "Trilu":
             v = self.pick(lambda v: v.rank > 1 and v.a.dtype in (F32, F64, I64))
-            return self.emit(op, [v] + ([self.const(np.array(r.choice([-1, 0, 1, 5]), I64))] if r.random() < 0.7 else []), v.exact, upper=r.randrange(2))
+            return self.emit(
+                op,
+                [v] + ([self.const(np.array(r.choice([-1, 0, 1, 5]), I64))] if r.random() < 0.7 else []),
+                v.exact,
+                upper=r.randrange(2),
+            )
         if op == "NonZero":
             return self.emit(op, [self.pick(lambda v: v.exact and v.rank and v.a.dtype in (F32, I64, I32, BOOL, U8))], True)
         if op == "Compress":
@@ -453,7 +553,9 @@ class Graph:
             return self.emit(op, [v], True, outputs=4, sorted=r.randrange(2))[0]
         if op == "OneHot":
             v = self.pick(lambda v: v.a.dtype == I64 and v.rank < 4 and v.low >= -6 and v.high < 6)
-            return self.emit(op, [v, self.const(np.array(6, I64)), self.const(np.array([0, 1], r.choice([F32, I64])))], True, axis=r.choice([-1, 0]))
+            return self.emit(
+                op, [v, self.const(np.array(6, I64)), self.const(np.array([0, 1], r.choice([F32, I64])))], True, axis=r.choice([-1, 0])
+            )
         if op == "EyeLike":
             return self.emit(op, [self.pick(lambda v: v.rank == 2 and v.a.dtype in (F32, I64, F64, I32))], True, k=r.choice([-1, 0, 1]))
         v = self.pick(lambda v: v.rank > 1 and v.a.size and v.a.dtype in (F32, F64, I64))
@@ -464,8 +566,14 @@ class Graph:
     def reduce(self):
         r = self.r
         op = r.choice(["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSumExp", "LogSum"])
-        v = self.pick(lambda v: v.a.dtype in (F32, F64, I64, I32)[: 2 if op in ("L2", "LogSumExp", "LogSum", "Mean") else 4] and
-                      (not v.odd or op not in ("Max", "Min")) and (v.a.size or op == "Sum") and (op != "Prod" or max(abs(v.low), abs(v.high)) < 4) and (op != "LogSum" or v.low > 0.1) and (op != "LogSumExp" or v.high < 50))
+        v = self.pick(
+            lambda v: v.a.dtype in (F32, F64, I64, I32)[: 2 if op in ("L2", "LogSumExp", "LogSum", "Mean") else 4]
+            and (not v.odd or op not in ("Max", "Min"))
+            and (v.a.size or op == "Sum")
+            and (op != "Prod" or max(abs(v.low), abs(v.high)) < 4)
+            and (op != "LogSum" or v.low > 0.1)
+            and (op != "LogSumExp" or v.high < 50)
+        )
         axes = sorted(r.sample(range(v.rank), r.randrange(1, v.rank + 1))) if v.rank and r.random() < 0.85 else []
         axes = [a - v.rank if r.random() < 0.3 else a for a in axes]
         exact = v.exact and op in ("Sum", "Max", "Min", "L1", "SumSquare", "Prod")
@@ -525,7 +633,9 @@ class Graph:
     def pool_op(self):
         r = self.r
         v = self.pick(lambda v: v.rank in (3, 4, 5) and min(v.shape) > 0 and v.a.dtype == F32 and not v.odd)
-        op = r.choice(["MaxPool", "MaxPool", "AveragePool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"])
+        op = r.choice(
+            ["MaxPool", "MaxPool", "AveragePool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"]
+        )
         if op.startswith("Global"):
             return self.emit(op, [v], v.exact and op == "GlobalMaxPool")
         n = v.rank - 2
@@ -548,14 +658,24 @@ class Graph:
 
     def norm(self):
         r = self.r
-        op = r.choice(["BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization", "LRN", "LpNormalization",
-                       "MeanVarianceNormalization"])
+        op = r.choice(
+            [
+                "BatchNormalization",
+                "InstanceNormalization",
+                "LayerNormalization",
+                "GroupNormalization",
+                "LRN",
+                "LpNormalization",
+                "MeanVarianceNormalization",
+            ]
+        )
         v = self.pick(lambda v: v.a.dtype == F32 and v.rank in (3, 4) and v.a.size and not v.odd and v.a.std() > 0.3)
         c = v.shape[1]
 
         def per_channel(n=c, least=None):
             a = self.numbers((n,), F32)
             return self.const(np.abs(np.nan_to_num(a, posinf=1, neginf=1)) + least if least else np.nan_to_num(a, posinf=1, neginf=1))
+
         if op == "BatchNormalization":
             return self.emit(op, [v, per_channel(), per_channel(), per_channel(), per_channel(least=0.5)], False, epsilon=1e-3)
         if op == "InstanceNormalization":
@@ -563,8 +683,13 @@ class Graph:
         if op == "LayerNormalization":
             axis = r.randrange(1, v.rank)
             n = v.shape[axis:]
-            return self.emit(op, [v, self.const(np.abs(self.numbers(n, F32)))] + ([self.const(self.numbers(n, F32))] if r.random() < 0.5 else []), False,
-                             axis=axis, epsilon=0.1)
+            return self.emit(
+                op,
+                [v, self.const(np.abs(self.numbers(n, F32)))] + ([self.const(self.numbers(n, F32))] if r.random() < 0.5 else []),
+                False,
+                axis=axis,
+                epsilon=0.1,
+            )
         if op == "GroupNormalization":
             g = r.choice([k for k in (1, 2, 3, c) if c % k == 0])
             n = g if self.opset < 21 else c
@@ -581,7 +706,10 @@ class Graph:
         r = self.r
         v = self.pick(lambda v: v.a.dtype == F32 and v.rank == 4 and v.a.size and not v.odd and v.exact)
         mode = r.choice(["nearest", "linear", "linear", "cubic"])
-        attrs = {"mode": mode, "coordinate_transformation_mode": r.choice(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"])}
+        attrs = {
+            "mode": mode,
+            "coordinate_transformation_mode": r.choice(["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]),
+        }
         if mode == "nearest":
             attrs["nearest_mode"] = r.choice(["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
         none = self.const(np.zeros(0, F32))
@@ -593,14 +721,22 @@ class Graph:
                 raise Refused  # onnxruntime copies where the size stays
             return self.emit("Resize", [v, none, scales], mode == "nearest", **attrs)
         sizes = self.list_of(list(v.shape[:2]) + [r.choice([1, 2, 5, 7, 12]), r.choice([1, 3, 6, 9])])
-        return self.emit("Resize", [v, none if self.opset < 13 else None, none if self.opset < 13 else None, sizes], mode == "nearest", **attrs)
+        return self.emit(
+            "Resize", [v, none if self.opset < 13 else None, none if self.opset < 13 else None, sizes], mode == "nearest", **attrs
+        )
 
     def grid(self):
         v = self.pick(lambda v: v.a.dtype == F32 and v.rank == 4 and v.a.size and not v.odd)
         grid = np.random.default_rng(self.r.randrange(1 << 30)).uniform(-1.2, 1.2, (v.shape[0], 3, 4, 2)).astype(F32)
         linear, cubic = ("linear", "cubic") if self.opset >= 20 else ("bilinear", "bicubic")
-        return self.emit("GridSample", [v, self.const(grid)], False, mode=self.r.choice([linear, "nearest", cubic]),
-                         padding_mode=self.r.choice(["zeros", "border", "reflection"]), align_corners=self.r.randrange(2))
+        return self.emit(
+            "GridSample",
+            [v, self.const(grid)],
+            False,
+            mode=self.r.choice([linear, "nearest", cubic]),
+            padding_mode=self.r.choice(["zeros", "border", "reflection"]),
+            align_corners=self.r.randrange(2),
+        )
 
     def recurrent(self):
         r = self.r
@@ -610,7 +746,12 @@ class Graph:
         hidden, way = r.choice([1, 3, 4]), r.choice(["forward", "reverse", "bidirectional"])
         d = 2 if way == "bidirectional" else 1
         small = lambda *s: self.const(np.nan_to_num(self.numbers(s, F32), posinf=1, neginf=1) / 8)  # noqa: E731
-        args = [v, small(d, gates * hidden, size), small(d, gates * hidden, hidden), small(d, 2 * gates * hidden) if r.random() < 0.6 else None]
+        args = [
+            v,
+            small(d, gates * hidden, size),
+            small(d, gates * hidden, hidden),
+            small(d, 2 * gates * hidden) if r.random() < 0.6 else None,
+        ]
         if r.random() < 0.4:
             args += [self.const(np.array([r.randrange(1, length + 1) for _ in range(n)], I32)), small(d, n, hidden)]
         attrs = {"linear_before_reset": r.randrange(2)} if op == "GRU" else {}
@@ -619,9 +760,29 @@ class Graph:
     def more(self):
         """Ops that come seldom."""
         r = self.r
-        op = r.choice(["ThresholdedRelu", "Shrink", "PRelu", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "NonMaxSuppression", "RoiAlign",
-                       "DFT", "STFT", "Det", "MaxUnpool", "CastLike", "DynamicQuantizeLinear", "Col2Im", "CenterCropPad", "HannWindow", "QLinearConv",
-                       "Loop", "MelWeightMatrix"])
+        op = r.choice(
+            [
+                "ThresholdedRelu",
+                "Shrink",
+                "PRelu",
+                "SoftmaxCrossEntropyLoss",
+                "NegativeLogLikelihoodLoss",
+                "NonMaxSuppression",
+                "RoiAlign",
+                "DFT",
+                "STFT",
+                "Det",
+                "MaxUnpool",
+                "CastLike",
+                "DynamicQuantizeLinear",
+                "Col2Im",
+                "CenterCropPad",
+                "HannWindow",
+                "QLinearConv",
+                "Loop",
+                "MelWeightMatrix",
+            ]
+        )
         fresh = lambda *s: np.nan_to_num(self.numbers(s, F32), posinf=1, neginf=1)  # noqa: E731
         if op in ("ThresholdedRelu", "Shrink"):
             v = self.floats(exact=True)
@@ -633,16 +794,34 @@ class Graph:
             v = self.floats(lambda v: v.a.dtype == F32 and v.rank >= 2 and v.a.size and not v.odd)
             target = np.abs(self.indices(v.shape[1], (v.shape[0],) + v.shape[2:])) % v.shape[1]
             args = [v, self.const(target)] + ([self.const(np.abs(fresh(v.shape[1])) + 0.5)] if r.random() < 0.5 else [])
-            return self.emit(op, args, False, reduction=r.choice(["none", "sum", "mean"]), **({"ignore_index": 0} if r.random() < 0.3 else {}))
+            return self.emit(
+                op, args, False, reduction=r.choice(["none", "sum", "mean"]), **({"ignore_index": 0} if r.random() < 0.3 else {})
+            )
         if op == "NonMaxSuppression":
             boxes, scores = np.abs(fresh(1, 8, 4)) * 3, np.arange(16, dtype=F32).reshape(1, 2, 8) * 7 % 17
-            return self.emit(op, [self.const(boxes), self.const(scores.astype(F32)), self.const(np.array([r.choice([2, 9])], I64)),
-                                  self.const(np.array([0.3], F32)), self.const(np.array([1.5], F32))], True)
+            return self.emit(
+                op,
+                [
+                    self.const(boxes),
+                    self.const(scores.astype(F32)),
+                    self.const(np.array([r.choice([2, 9])], I64)),
+                    self.const(np.array([0.3], F32)),
+                    self.const(np.array([1.5], F32)),
+                ],
+                True,
+            )
         if op == "RoiAlign":
             v = self.pick(lambda v: v.a.dtype == F32 and v.rank == 4 and v.a.size and not v.odd)
             rois = np.array([[0, 0, 2, 2], [0.5, 1, 3, 2.5]], F32)
-            return self.emit(op, [v, self.const(rois), self.const(np.array([0, v.shape[0] - 1], I64))], False, output_height=2, output_width=3,
-                             sampling_ratio=2, mode=r.choice(["avg", "max"]) if r.random() < 0.3 else "avg")
+            return self.emit(
+                op,
+                [v, self.const(rois), self.const(np.array([0, v.shape[0] - 1], I64))],
+                False,
+                output_height=2,
+                output_width=3,
+                sampling_ratio=2,
+                mode=r.choice(["avg", "max"]) if r.random() < 0.3 else "avg",
+            )
         if op == "DFT":
             v = self.const(fresh(2, r.choice([4, 5, 6]), r.choice([1, 2])))
             attrs = {"inverse": r.randrange(2)} if v.shape[2] == 2 else {"onesided": r.randrange(2)}
@@ -652,7 +831,9 @@ class Graph:
         if op == "Det":
             return self.emit(op, [self.const(fresh(2, 3, 3))], False)
         if op == "MaxUnpool":
-            v = self.pick(lambda v: v.a.dtype == F32 and v.rank == 4 and v.exact and min(v.shape) > 0 and min(v.shape[2:]) > 1 and not v.odd)
+            v = self.pick(
+                lambda v: v.a.dtype == F32 and v.rank == 4 and v.exact and min(v.shape) > 0 and min(v.shape[2:]) > 1 and not v.odd
+            )
             y, index = self.emit("MaxPool", [v], True, outputs=2, kernel_shape=[2, 2], strides=[2, 2])
             return self.emit(op, [y, index], True, kernel_shape=[2, 2], strides=[2, 2])
         if op == "CastLike":
@@ -667,20 +848,33 @@ class Graph:
             v = self.floats(lambda v: v.rank == 2)
             return self.emit(op, [v, self.list_of([r.choice([1, 4, 7]), r.choice([2, 5])])], v.exact)
         if op == "HannWindow":
-            return self.emit(r.choice([op, "HammingWindow", "BlackmanWindow"]), [self.const(np.array(r.choice([4, 9]), I64))], False, periodic=r.randrange(2))
+            return self.emit(
+                r.choice([op, "HammingWindow", "BlackmanWindow"]),
+                [self.const(np.array(r.choice([4, 9]), I64))],
+                False,
+                periodic=r.randrange(2),
+            )
         if op == "QLinearConv":
             v = self.pick(lambda v: v.a.dtype == U8 and v.rank == 4 and min(v.shape) > 0)
             half, zero = self.const(np.array(0.5, F32)), self.const(np.array(1, U8))
             w = self.const(self.numbers((2, v.shape[1], 1, 1), U8))
             return self.emit(op, [v, half, zero, w, half, zero, half, zero, self.const(np.array([1, -2], I32))], True)
         if op == "MelWeightMatrix":
-            return self.emit(op, [self.const(np.array(k, I64)) for k in (4, 16, 8000)] + [self.const(np.array(k, F32)) for k in (0, 4000)], False)
+            return self.emit(
+                op, [self.const(np.array(k, I64)) for k in (4, 16, 8000)] + [self.const(np.array(k, F32)) for k in (0, 4000)], False
+            )
         v = self.pick(lambda v: v.a.dtype == I64 and 0 < v.a.size < 50)  # a loop over a value that grows
         p = self.name()
-        body = helper.make_graph([helper.make_node("Concat", [p + "x", p + "x"], [p + "y"], axis=0), helper.make_node("Identity", [p + "c"], [p + "d"])], p,
-                                 [helper.make_tensor_value_info(p + "i", T.INT64, []), helper.make_tensor_value_info(p + "c", T.BOOL, []),
-                                  helper.make_tensor_value_info(p + "x", T.INT64, None)],
-                                 [helper.make_tensor_value_info(p + "d", T.BOOL, []), helper.make_tensor_value_info(p + "y", T.INT64, None)])
+        body = helper.make_graph(
+            [helper.make_node("Concat", [p + "x", p + "x"], [p + "y"], axis=0), helper.make_node("Identity", [p + "c"], [p + "d"])],
+            p,
+            [
+                helper.make_tensor_value_info(p + "i", T.INT64, []),
+                helper.make_tensor_value_info(p + "c", T.BOOL, []),
+                helper.make_tensor_value_info(p + "x", T.INT64, None),
+            ],
+            [helper.make_tensor_value_info(p + "d", T.BOOL, []), helper.make_tensor_value_info(p + "y", T.INT64, None)],
+        )
         return self.emit("Loop", [self.const(np.array(r.randrange(4), I64)), self.const(np.array(True)), v], True, body=body)
 
     # ---- integers with scales ----
@@ -699,8 +893,16 @@ class Graph:
             v = self.pick(lambda v: v.a.dtype == F32 and v.exact and not v.odd and v.rank > 1 and v.a.size)
             axis = self.axis(v)
             n = v.shape[axis]
-            return self.emit("QuantizeLinear", [v, self.const(np.array([r.choice([0.125, 0.25, 0.5]) for _ in range(n)], F32)),
-                                                self.const(np.array([r.choice([0, 3]) for _ in range(n)], I8))], True, axis=axis)
+            return self.emit(
+                "QuantizeLinear",
+                [
+                    v,
+                    self.const(np.array([r.choice([0.125, 0.25, 0.5]) for _ in range(n)], F32)),
+                    self.const(np.array([r.choice([0, 3]) for _ in range(n)], I8)),
+                ],
+                True,
+                axis=axis,
+            )
         if kind == 3:
             v = self.pick(lambda v: v.a.dtype in (I8, U8) and v.rank == 2 and v.a.size)
             b = self.const(self.numbers((v.shape[1], 3), r.choice([I8, U8])))
@@ -712,8 +914,20 @@ class Graph:
         v = self.pick(lambda v: v.a.dtype in (I8, U8) and v.rank == 2 and v.a.size)
         b = self.const(self.numbers((v.shape[1], 3), v.a.dtype))
         half = self.const(np.array(0.5, F32))
-        return self.emit("QLinearMatMul", [v, half, self.const(np.array(1, v.a.dtype)), b, half, self.const(np.array(0, b.a.dtype)), half,
-                                           self.const(np.array(4, v.a.dtype))], True)
+        return self.emit(
+            "QLinearMatMul",
+            [
+                v,
+                half,
+                self.const(np.array(1, v.a.dtype)),
+                b,
+                half,
+                self.const(np.array(0, b.a.dtype)),
+                half,
+                self.const(np.array(4, v.a.dtype)),
+            ],
+            True,
+        )
 
     # ---- control flow ----
     def branch(self, v, op, name):
@@ -725,23 +939,47 @@ class Graph:
         v = self.pick(lambda v: v.a.dtype == F32 and v.a.size)
         c = self.pick(lambda v: v.a.dtype == BOOL and v.a.size == 1)
         name = self.name()
-        return self.emit("If", [c], v.exact, then_branch=self.branch(v, self.r.choice(["Add", "Mul"]), name + "t"),
-                         else_branch=self.branch(v, self.r.choice(["Sub", "Max"]), name + "e"))
+        return self.emit(
+            "If",
+            [c],
+            v.exact,
+            then_branch=self.branch(v, self.r.choice(["Add", "Mul"]), name + "t"),
+            else_branch=self.branch(v, self.r.choice(["Sub", "Max"]), name + "e"),
+        )
 
     def loop(self):
         r = self.r
         v = self.pick(lambda v: v.a.dtype == F32 and 0 < v.a.size <= 300 and max(abs(v.low), abs(v.high)) < 100)
         p, turns = self.name(), r.choice([0, 1, 2, 3, 9, 12])
         shape = list(v.shape) if r.random() < 0.5 else None
-        nodes = [helper.make_node("Add", [p + "x", v.name], [p + "y"]), helper.make_node("Identity", [p + "c"], [p + "d"]),
-                 helper.make_node("Cast", [p + "i"], [p + "f"], to=T.FLOAT), helper.make_node("Mul", [p + "y", p + "f"], [p + "z"])]
+        nodes = [
+            helper.make_node("Add", [p + "x", v.name], [p + "y"]),
+            helper.make_node("Identity", [p + "c"], [p + "d"]),
+            helper.make_node("Cast", [p + "i"], [p + "f"], to=T.FLOAT),
+            helper.make_node("Mul", [p + "y", p + "f"], [p + "z"]),
+        ]
         if r.random() < 0.3:
             nodes[1] = helper.make_node("Less", [p + "f", p + "limit"], [p + "d"])
-        body = helper.make_graph(nodes, p, [helper.make_tensor_value_info(p + "i", T.INT64, []), helper.make_tensor_value_info(p + "c", T.BOOL, []),
-                                            helper.make_tensor_value_info(p + "x", T.FLOAT, shape)],
-                                 [helper.make_tensor_value_info(p + "d", T.BOOL, []), helper.make_tensor_value_info(p + "y", T.FLOAT, shape),
-                                  helper.make_tensor_value_info(p + "z", T.FLOAT, shape)], [numpy_helper.from_array(np.array(3, F32), p + "limit")])
-        m = self.const(np.array(turns, I64)) if r.random() < 0.7 else self.pick(lambda w: w.a.dtype == I64 and w.rank == 0 and 0 <= w.high <= 12)
+        body = helper.make_graph(
+            nodes,
+            p,
+            [
+                helper.make_tensor_value_info(p + "i", T.INT64, []),
+                helper.make_tensor_value_info(p + "c", T.BOOL, []),
+                helper.make_tensor_value_info(p + "x", T.FLOAT, shape),
+            ],
+            [
+                helper.make_tensor_value_info(p + "d", T.BOOL, []),
+                helper.make_tensor_value_info(p + "y", T.FLOAT, shape),
+                helper.make_tensor_value_info(p + "z", T.FLOAT, shape),
+            ],
+            [numpy_helper.from_array(np.array(3, F32), p + "limit")],
+        )
+        m = (
+            self.const(np.array(turns, I64))
+            if r.random() < 0.7
+            else self.pick(lambda w: w.a.dtype == I64 and w.rank == 0 and 0 <= w.high <= 12)
+        )
         return self.emit("Loop", [m, self.const(np.array(True)), v], v.exact, outputs=2, body=body)[0]
 
     def scan(self):
@@ -749,17 +987,66 @@ class Graph:
         p = self.name()
         rest = list(v.shape[1:])
         tensor = helper.make_tensor_value_info
-        body = helper.make_graph([helper.make_node("Add", [p + "s", p + "x"], [p + "t"]), helper.make_node("Mul", [p + "t", p + "x"], [p + "y"])], p,
-                                 [tensor(p + "s", T.FLOAT, rest), tensor(p + "x", T.FLOAT, rest)],
-                                 [tensor(p + "t", T.FLOAT, rest), tensor(p + "y", T.FLOAT, rest)])
+        body = helper.make_graph(
+            [helper.make_node("Add", [p + "s", p + "x"], [p + "t"]), helper.make_node("Mul", [p + "t", p + "x"], [p + "y"])],
+            p,
+            [tensor(p + "s", T.FLOAT, rest), tensor(p + "x", T.FLOAT, rest)],
+            [tensor(p + "t", T.FLOAT, rest), tensor(p + "y", T.FLOAT, rest)],
+        )
         s = self.const(np.nan_to_num(self.numbers(rest, F32), posinf=1, neginf=1))
         back = {"scan_input_directions": [1], "scan_output_directions": [1]} if self.r.random() < 0.4 else {}
         return self.emit("Scan", [s, v], v.exact, outputs=2, body=body, num_scan_inputs=1, **back)[0]
 
-    KINDS = ["unary_exact", "unary_smooth", "unary_smooth", "binary", "binary", "binary", "compare", "where", "modulo", "bits", "cast", "cast", "clip",
-             "reshape", "reshape_computed", "shape_values", "view", "view", "view", "slice", "slice", "join", "split", "gather", "gather", "scatter",
-             "pad", "by_order", "by_order", "reduce", "reduce", "softmax", "matmul", "matmul", "conv", "conv", "pool_op", "norm", "resize", "grid",
-             "recurrent", "quantised", "quantised", "condition", "loop", "scan", "more", "more"]
+    KINDS = [
+        "unary_exact",
+        "unary_smooth",
+        "unary_smooth",
+        "binary",
+        "binary",
+        "binary",
+        "compare",
+        "where",
+        "modulo",
+        "bits",
+        "cast",
+        "cast",
+        "clip",
+        "reshape",
+        "reshape_computed",
+        "shape_values",
+        "view",
+        "view",
+        "view",
+        "slice",
+        "slice",
+        "join",
+        "split",
+        "gather",
+        "gather",
+        "scatter",
+        "pad",
+        "by_order",
+        "by_order",
+        "reduce",
+        "reduce",
+        "softmax",
+        "matmul",
+        "matmul",
+        "conv",
+        "conv",
+        "pool_op",
+        "norm",
+        "resize",
+        "grid",
+        "recurrent",
+        "quantised",
+        "quantised",
+        "condition",
+        "loop",
+        "scan",
+        "more",
+        "more",
+    ]
 
     def make(self):
         want = self.r.randrange(5, 41)
@@ -780,8 +1067,10 @@ class Graph:
 
     def model(self):
         sizes = self.r.random() < 0.5
-        ins = [info(v.name, v.a, ["n%d_%d" % (k, i) if sizes and self.r.random() < 0.5 else d for i, d in enumerate(v.shape)])
-               for k, v in enumerate(self.inputs)]
+        ins = [
+            info(v.name, v.a, ["n%d_%d" % (k, i) if sizes and self.r.random() < 0.5 else d for i, d in enumerate(v.shape)])
+            for k, v in enumerate(self.inputs)
+        ]
         outs = [info(v.name, v.a, [None] * v.rank) for v in self.outputs]
         used = {i for n in self.nodes for i in n.input}
         g = helper.make_graph(self.nodes, "random", ins, outs, [t for t in self.init if t.name in used])
@@ -796,7 +1085,9 @@ def write_case(folder, number, model, inputs, outputs, cases):
         for k, a in enumerate(values):
             np.save(f"{at}/{kind}{k}.npy", np.ascontiguousarray(a).reshape(a.shape))
     ops = model.graph.node
-    cases.write(f"{number} graph{number}_{len(ops)}_{ops[0].op_type if len(ops) == 1 else 'ops'} {len(inputs)} {len(outputs)} 1e-3 1e-3 scaled\n")
+    cases.write(
+        f"{number} graph{number}_{len(ops)}_{ops[0].op_type if len(ops) == 1 else 'ops'} {len(inputs)} {len(outputs)} 1e-3 1e-3 scaled\n"
+    )
 
 
 def write(folder, n, seed):

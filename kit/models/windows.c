@@ -127,8 +127,9 @@ static bool shrink(ox_call *o, tj_tensor *x, window *w, const int64_t *extra)
 			continue;
 		}
 		if (shape && n != w->n && n != w->n + 2) return ox_fail(o, TJ_ERR_ARG, NULL, "output_shape does not fit x"), false;
-		const int64_t want = shape ? shape[n - w->n + i] : in * w->stride[i], all = full - want;
-		if (want < 1 || want > INT32_MAX) return ox_fail(o, TJ_ERR_ARG, NULL, "output_shape does not fit x"), false;
+		const int64_t want = shape ? shape[n - w->n + i] : in * w->stride[i];
+		if (want < 1 || want > MOST) return ox_fail(o, TJ_ERR_ARG, NULL, "output_shape does not fit x"), false;
+		const int64_t all = full - want;
 		w->before[i] = all < 0 ? 0 : upper ? all / 2 : all - all / 2; /* what is missing is zeros at the end */
 		w->after[i] = all - w->before[i] - extra[i];
 	}

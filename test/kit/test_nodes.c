@@ -74,6 +74,7 @@ static const wrong cases[] = {
 	{ 11, "MaxPool", "f1,1,4,4", "kernel_shape:2,2 pads:1,1", "y", "pads has 2 numbers, not 4" },
 	{ 11, "AveragePool", "f1,1,4,4", "", "y", "kernel_shape" },
 	{ 11, "ConvTranspose", "f1,1,4 f1,1,2", "output_padding:9223372036854775807", "y", "output_padding" },
+	{ 11, "ConvTranspose", "f1,1,4 f1,1,2", "output_shape:-9223372036854775808", "y", "output_shape" },
 	{ 11, "ConvTranspose", "f1,1,4 f1,1,2", "strides:9223372036854775807", "y", "strides" },
 	{ 11, "MaxUnpool", "f1,1,2 i0,1 i1,1,-9223372036854775808", "kernel_shape:2", "y", "elements along" },
 	{ 11, "MaxUnpool", "f1,1,2 i0,1 f3", "kernel_shape:2", "y", "no list of 3" },

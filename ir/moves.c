@@ -41,7 +41,9 @@ static ir_ref where_diagonal(const mover *m, ir_ref x, ir_op compare, int64_t k,
 
 static ir_ref triangle(const mover *m, ir_op op, ir_ref x, int64_t k)
 {
+	const int64_t far = INT64_MAX / 4; /* beyond any element, and no sum with a size overflows */
 	const ir_meta t = ir_meta_of(m->g, x);
+	k = k > far ? far : k < -far ? -far : k;
 	return where_diagonal(m, x, op == IR_tril ? IR_le : IR_ge, k, t.dim[t.rank - 2], t.dim[t.rank - 1]);
 }
 

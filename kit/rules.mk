@@ -38,7 +38,34 @@ onnx-suite: $(BUILD)/onnx-suite  ## run ONNX's node cases (Python with onnx, two
 models: $(BUILD)/onnx-suite  ## fetch real models, compare with onnxruntime (Python with onnxruntime): make models [PYTHON=python3] [T=word]
 	[ -f $(BUILD)/models/cases.txt ] || $(PYTHON) test/models/real.py $(BUILD)/models
 	$< $(BUILD)/models - $(T)
-.PHONY: onnx-suite models
+onnx-random: $(BUILD)/onnx-suite  ## random ONNX graphs against onnxruntime (ten minutes): make onnx-random [PYTHON=] [N=2000] [S=seed]
+	rm -rf $(BUILD)/random
+	$(PYTHON) test/models/random_graphs.py $(BUILD)/random $(or $(N),2000) $(or $(S),1)
+	$< $(BUILD)/random
+# The same under sanitizers, in a build folder of their own.
+FUZZBUILD = $(BUILD)-fuzz
+FUZZMAKE  = $(MAKE) --no-print-directory -s BUILD=$(FUZZBUILD) CC=clang OPT='-O1 -g1' \
+            EXTRA='-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined'
+FUZZLINK  = $(CC) -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -Iinclude -I. $(EXTRA) -o $@ $< $(BUILD)/libtjkit.a $(BUILD)/libtj.a \
+            -rdynamic $(KITLIBS) $(LDLIBS)
+$(BUILD)/onnx-mutate: test/models/mutate.c $(BUILD)/libtjkit.a $(BUILD)/libtj.a
+	$(FUZZLINK)
+$(BUILD)/fuzz-files: test/hostile/files.c $(BUILD)/libtjkit.a $(BUILD)/libtj.a
+	$(FUZZLINK) -fsanitize=fuzzer
+onnx-mutate:  ## change ONNX's node cases at random, run them under sanitizers (clang): make onnx-mutate [PYTHON=] [N=cases] [S=seed]
+	[ -f $(BUILD)/onnx/cases.txt ] || $(PYTHON) test/models/cases.py $(BUILD)/onnx
+	+@$(FUZZMAKE) $(FUZZBUILD)/onnx-mutate
+	ASAN_OPTIONS=allocator_may_return_null=1:max_allocation_size_mb=4096 $(PYTHON) test/models/mutate.py $(FUZZBUILD)/onnx-mutate \
+		$(BUILD)/onnx $(or $(N),20000) $(or $(S),1)
+PARSERS   = onnx safetensors npy npz gguf tokenizer bpe csv idx png jpeg
+fuzz-files:  ## the readers of files under libFuzzer (clang): make fuzz-files [T=parser] [N=inputs], 100,000 of each
+	+@$(FUZZMAKE) $(FUZZBUILD)/fuzz-files
+	@python3 test/hostile/seeds.py $(FUZZBUILD)/seeds $(BUILD)/onnx
+	@for t in $(or $(T),$(PARSERS)); do mkdir -p $(FUZZBUILD)/corpus/$$t; echo "== $$t"; \
+		FUZZ=$$t ASAN_OPTIONS=allocator_may_return_null=1 $(FUZZBUILD)/fuzz-files -runs=$(or $(N),100000) -timeout=10 -rss_limit_mb=3000 \
+			-malloc_limit_mb=64 -max_len=8192 -print_final_stats=0 -verbosity=0 -dict=$(FUZZBUILD)/seeds/$$t.dict \
+			-artifact_prefix=$(FUZZBUILD)/$$t- $(FUZZBUILD)/corpus/$$t $(FUZZBUILD)/seeds/$$t || exit 1; done
+.PHONY: onnx-suite models onnx-random onnx-mutate fuzz-files
 .SECONDARY: $(KITTESTS:=.o)
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)
 

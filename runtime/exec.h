@@ -171,7 +171,7 @@ void rt_plan_destroy(rt_exec *x);
 /* buf: addresses of the operands. table: pointers by place and index. */
 static inline void rt_operands(const rt_step *s, const void *const *const *table, void **buf)
 {
-	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (char *)(uintptr_t)table[s->at[i].place][s->at[i].index] + s->at[i].offset;
+	for (uint32_t i = 0; i < s->nbuf; i++) buf[i] = (void *)((uintptr_t)table[s->at[i].place][s->at[i].index] + s->at[i].offset);
 }
 /* The kernel's numbers, from all those of the plan; few: room for RT_FEW_NUMBERS. */
 static inline const uint64_t *rt_numbers(const rt_step *s, const uint64_t *num, uint64_t *few)

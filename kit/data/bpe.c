@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bpe: the tokens and merges of a tokeniser, from text to ids and back. */
 #include "kit/data/data.h"
+#include "kit/data/heap.h"
 
 #include <stdlib.h>
 
@@ -89,7 +90,7 @@ const char *tj_bpe_token(const tj_bpe *b, int64_t id, size_t *bytes)
 /* A word is a chain of symbols. The pairs that can be merged are in a heap, the lowest rank first, then the leftmost: all places of one
  * rank are merged before new pairs count. */
 typedef struct symbol { int32_t id, before, next; } symbol; /* id -1: it was merged into the one before; before, next -1: none */
-typedef struct pair { int64_t rank; int32_t at, left, right; } pair;
+typedef kit_merge_place pair;
 typedef struct word {
 	const tj_bpe *b;
 	symbol *s;
@@ -97,30 +98,7 @@ typedef struct word {
 	size_t pairs, waits, room;
 } word;
 
-static bool is_before(const pair *a, const pair *b)
-{
-	return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
-}
-
-static void push(word *w, pair p)
-{
-	size_t i = w->pairs++;
-	for (; i && is_before(&p, &w->heap[(i - 1) / 2]); i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
-	w->heap[i] = p;
-}
-
-static pair pop(word *w)
-{
-	const pair top = w->heap[0], p = w->heap[--w->pairs];
-	size_t i = 0;
-	for (size_t k; (k = 2 * i + 1) < w->pairs; i = k) {
-		if (k + 1 < w->pairs && is_before(&w->heap[k + 1], &w->heap[k])) k++;
-		if (!is_before(&w->heap[k], &p)) break;
-		w->heap[i] = w->heap[k];
-	}
-	w->heap[i] = p;
-	return top;
-}
+KIT_HEAP(places, pair, kit_is_merged_before, const word *)
 
 static void wait_for_turn(word *w, int32_t at)
 {
@@ -165,11 +143,11 @@ static void merge_word(word *w, const char *s, size_t n)
 		w->s[i] = (symbol){ w->b->byte_id[(unsigned char)s[i]], (int32_t)i - 1, i + 1 < n ? (int32_t)i + 1 : -1 };
 	for (size_t i = 0; i + 1 < n; i++) wait_for_turn(w, (int32_t)i);
 	for (;;) {
-		while (w->waits) push(w, w->later[--w->waits]);
+		while (w->waits) places_push(w->heap, &w->pairs, w->later[--w->waits], w);
 		if (!w->pairs) break;
 		const int64_t rank = w->heap[0].rank;
 		while (w->pairs && w->heap[0].rank == rank) {
-			const pair p = pop(w);
+			const pair p = places_pop(w->heap, &w->pairs, w);
 			merge_at(w, &p);
 		}
 	}

@@ -3,6 +3,7 @@
  * one with the lowest ids. Each word is kept once, with the number of its places. A pair knows the words that it was seen in, so a merge
  * touches only those. */
 #include "kit/data/data.h"
+#include "kit/data/heap.h"
 
 #include <stdlib.h>
 
@@ -81,27 +82,13 @@ static bool is_above(const training *t, const entry *a, const entry *b)
 	return kit_pair(p->left, p->right) < kit_pair(q->left, q->right);
 }
 
+KIT_HEAP(entries, entry, is_above, const training *)
+
 static bool push(training *t, int64_t number)
 {
-	const entry e = { t->pair[number].count, number };
 	if (!grow(&t->heap, &t->heap_room, t->entries, sizeof *t->heap)) return false;
-	size_t i = t->entries++;
-	for (; i && is_above(t, &e, &t->heap[(i - 1) / 2]); i = (i - 1) / 2) t->heap[i] = t->heap[(i - 1) / 2];
-	t->heap[i] = e;
+	entries_push(t->heap, &t->entries, (entry){ t->pair[number].count, number }, t);
 	return true;
-}
-
-static entry pop(training *t)
-{
-	const entry top = t->heap[0], e = t->heap[--t->entries];
-	size_t i = 0;
-	for (size_t k; (k = 2 * i + 1) < t->entries; i = k) {
-		if (k + 1 < t->entries && is_above(t, &t->heap[k + 1], &t->heap[k])) k++;
-		if (!is_above(t, &t->heap[k], &e)) break;
-		t->heap[i] = t->heap[k];
-	}
-	t->heap[i] = e;
-	return top;
 }
 
 /* The pair of two ids; a new one if there was none. -1: out of memory. */
@@ -210,7 +197,7 @@ static bool train(training *t, int64_t vocabulary)
 		if (!count_pairs(t, (int32_t)i, true)) return false;
 	if (!push_changed(t)) return false;
 	while (t->entries && (int64_t)t->b->tokens.n < vocabulary) {
-		const entry e = pop(t);
+		const entry e = entries_pop(t->heap, &t->entries, t);
 		const pair p = t->pair[e.pair];
 		if (e.count != p.count) { /* old; the count fell, or a newer entry has the right one */
 			if (p.count > 1 && p.count < e.count && !push(t, e.pair)) return false;

@@ -95,7 +95,8 @@ typedef struct kit_match {
 } kit_match;
 bool kit_match_open(kit_match *m, const kit_pattern *p);
 void kit_match_close(kit_match *m);
-bool kit_match_next(kit_match *m, const char *s, size_t n, size_t at); /* the first match from `at` on that is not empty */
+/* The first match from `at` on that is not empty. s[n] is UTF-8, which is not checked here; matches begin and end between characters. */
+bool kit_match_next(kit_match *m, const char *s, size_t n, size_t at);
 
 /* ---- words.c: GPT-2's pattern, and its names of bytes ---- */
 kit_pattern *kit_words_pattern(kit_why *w); /* NULL: why. kit_pattern_close() */

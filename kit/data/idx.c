@@ -129,7 +129,7 @@ tj_tensor *tj_text_map_at(const char *site, tj_ctx *c, const char *path)
 	size_t n;
 	const void *v = kit_map_data(m, &n);
 	const int64_t dim[] = { (int64_t)n, TJ_END_DIM };
-	tj_tensor *t = tj_wrap_at(site, c, TJ_U8, dim, NULL, v, kit_map_drop, m);
-	if (tj_is_poison(t)) kit_map_drop(m); /* after an error it is not called */
+	tj_tensor *t = kit_map_wrap(site, c, TJ_U8, dim, v, m);
+	kit_map_drop(m);
 	return t;
 }

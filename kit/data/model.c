@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* model: pieces to ids, by byte pairs or by WordPiece. */
+#include "kit/data/heap.h"
 #include "kit/data/tokenizer.h"
 
 #include <stdlib.h>
 
 /* ---- vocabularies ---- */
-enum { MOST_IDS = 1 << 26 };
-
 bool kit_vocabulary_put(kit_vocabulary *v, const char *s, size_t n, int64_t id, kit_why *w)
 {
-	if (id < 0 || id >= MOST_IDS) return kit_no(w, TJ_ERR_PARSE, "the token %.40s has the id %lld", s, (long long)id);
+	if (id < 0 || id >= v->most) return kit_no(w, TJ_ERR_PARSE, "the token %.40s has the id %lld", s, (long long)id);
 	if (id >= v->ids) {
 		const int64_t ids = id + 1 > 2 * v->ids ? id + 1 : 2 * v->ids;
 		const char **token = realloc(v->token, (size_t)ids * sizeof *token);
@@ -168,7 +167,7 @@ static bool word_piece(const kit_model *m, const char *s, size_t n, kit_pieces *
 
 /* ---- byte pairs: the merge of lowest rank first, of equal ones the leftmost ---- */
 typedef struct symbol { int32_t id, before, next; size_t n; } symbol; /* n 0: it was merged */
-typedef struct pair { int64_t rank; int32_t at, left, right; } pair;
+typedef kit_merge_place pair;
 typedef struct chain {
 	const kit_model *m;
 	symbol *s;
@@ -176,7 +175,7 @@ typedef struct chain {
 	size_t n, pairs;
 } chain;
 
-static bool is_before(const pair *a, const pair *b) { return a->rank != b->rank ? a->rank < b->rank : a->at < b->at; }
+KIT_HEAP(places, pair, kit_is_merged_before, const chain *)
 
 static void push(chain *c, int32_t at)
 {
@@ -184,30 +183,14 @@ static void push(chain *c, int32_t at)
 	const int32_t left = c->s[at].id, right = c->s[c->s[at].next].id;
 	const int64_t *rank = left < 0 || right < 0 ? NULL : kit_number_find(&c->m->merges, kit_pair(left, right));
 	if (!rank) return;
-	const pair p = { *rank, at, left, right };
-	size_t i = c->pairs++;
-	for (; i && is_before(&p, &c->heap[(i - 1) / 2]); i = (i - 1) / 2) c->heap[i] = c->heap[(i - 1) / 2];
-	c->heap[i] = p;
-}
-
-static pair pop(chain *c)
-{
-	const pair top = c->heap[0], p = c->heap[--c->pairs];
-	size_t i = 0;
-	for (size_t k; (k = 2 * i + 1) < c->pairs; i = k) {
-		if (k + 1 < c->pairs && is_before(&c->heap[k + 1], &c->heap[k])) k++;
-		if (!is_before(&c->heap[k], &p)) break;
-		c->heap[i] = c->heap[k];
-	}
-	c->heap[i] = p;
-	return top;
+	places_push(c->heap, &c->pairs, (pair){ *rank, at, left, right }, c);
 }
 
 static void merge_all(chain *c)
 {
 	for (size_t i = 0; i + 1 < c->n; i++) push(c, (int32_t)i);
 	while (c->pairs) {
-		const pair p = pop(c);
+		const pair p = places_pop(c->heap, &c->pairs, c);
 		symbol *l = &c->s[p.at], *r = l->next >= 0 ? &c->s[l->next] : NULL;
 		if (!l->n || !r || l->id != p.left || r->id != p.right) continue; /* one of them was merged */
 		l->id = c->m->merged[p.rank];

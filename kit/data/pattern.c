@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 /* As pcre2.h has them. */
-enum { UTF = 0x00080000, UCP = 0x00020000, NO_UTF_CHECK = 0x40000000, NOT_EMPTY = 4, NO_MATCH = -1, JIT_COMPLETE = 1 };
+enum { UTF = 0x00080000, UCP = 0x00020000, NEVER_BACKSLASH_C = 0x00100000, NO_UTF_CHECK = 0x40000000, NOT_EMPTY = 4, NO_MATCH = -1,
+       JIT_COMPLETE = 1 };
 typedef struct functions {
 	void *(*compile)(const unsigned char *pattern, size_t n, uint32_t options, int *error, size_t *at, void *context);
 	int (*match)(const void *code, const unsigned char *s, size_t n, size_t at, uint32_t options, void *data, void *context);
@@ -58,7 +59,7 @@ kit_pattern *kit_pattern_open(const char *pattern, size_t n, kit_why *w)
 	kit_chars t = { 0 };
 	translate(pattern, n, &t);
 	if (p->so && t.failed) kit_no_memory(w);
-	else if (p->so) p->code = p->f.compile((const unsigned char *)(t.s ? t.s : ""), t.n, UTF | UCP, &error, &at, NULL);
+	else if (p->so) p->code = p->f.compile((const unsigned char *)(t.s ? t.s : ""), t.n, UTF | UCP | NEVER_BACKSLASH_C, &error, &at, NULL);
 	const bool memory = !t.failed;
 	free(t.s);
 	if (p->code) return p->f.jit(p->code, JIT_COMPLETE), p; /* without it, it is slower */

@@ -116,6 +116,7 @@ static bool replaced(const kit_stage *k, const char *s, size_t n, kit_chars *to,
 
 static bool normalize_one(const kit_unicode *u, const kit_stage *k, const char *s, size_t n, kit_chars *to, kit_why *w)
 {
+	if (!n) return true; /* s may be NULL */
 	switch (k->kind) {
 	case KIT_BERT: return bert(u, k, s, n, to, w);
 	case KIT_FORM: return kit_normal_form(u, k->form, s, n, to) || kit_no_memory(w);
@@ -123,7 +124,7 @@ static bool normalize_one(const kit_unicode *u, const kit_stage *k, const char *
 	case KIT_STRIP_ACCENTS: without_marks(u, true, s, n, to); break;
 	case KIT_STRIP: stripped(k, s, n, to); break;
 	case KIT_PREPEND:
-		if (n) kit_chars_put(to, k->text, strlen(k->text));
+		kit_chars_put(to, k->text, strlen(k->text));
 		kit_chars_put(to, s, n);
 		break;
 	default: return replaced(k, s, n, to, w);

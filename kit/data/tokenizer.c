@@ -205,9 +205,11 @@ static bool read_file(tj_tokenizer *t, const char *path, kit_why *w)
 {
 	size_t bytes;
 	json_error_t e;
+	enum { MOST_IDS = 1 << 26, GAPS = 1 << 20 }; /* a token has a byte at least; so many ids may have none */
 	kit_map *map = kit_map_open(path, w);
 	if (!map) return false;
 	const char *v = kit_map_data(map, &bytes);
+	t->model.own.most = t->extra.most = bytes > MOST_IDS ? MOST_IDS : (int64_t)bytes + GAPS;
 	t->json = json_loadb(v, bytes, JSON_REJECT_DUPLICATES, &e);
 	kit_map_drop(map);
 	if (!t->json) return kit_no(w, TJ_ERR_PARSE, "at byte %d: %s", e.position, e.text);

@@ -73,6 +73,7 @@ typedef struct kit_pieces {
 	bool failed;
 } kit_pieces;
 void kit_pieces_put(kit_pieces *p, kit_piece piece);
+/* The text is UTF-8. */
 bool kit_normalize(const kit_unicode *u, const kit_stages *s, const char *text, size_t n, kit_chars *to, kit_why *w);
 /* Cuts text[n] into pieces, whose texts are in *to. first: it is the begin of the whole text. */
 bool kit_cut(const kit_unicode *u, const kit_stages *s, const char *text, size_t n, bool first, kit_chars *to, kit_pieces *out, kit_why *w);
@@ -84,6 +85,7 @@ typedef struct kit_vocabulary {
 	const char **token;   /* by id; NULL: none */
 	size_t *bytes;
 	int64_t ids;          /* room of token[] */
+	int64_t most;         /* ids are below it: memory by id is in proportion to the file */
 	size_t longest;       /* bytes of a token */
 } kit_vocabulary;
 bool kit_vocabulary_put(kit_vocabulary *v, const char *s, size_t n, int64_t id, kit_why *w); /* the text is the caller's */

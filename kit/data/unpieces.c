@@ -129,18 +129,28 @@ static void suffix(const kit_stage *k, const char *s, size_t n, bool last, list 
 	close_piece(to, from);
 }
 
+/* A pattern is looked for between bytes that belong to no character: tokens of bytes may be parts of characters. */
+static bool replace_pattern(const kit_stage *k, const char *s, size_t n, kit_chars *to, kit_why *w)
+{
+	const kit_stages one = { (kit_stage *)(uintptr_t)k, 1 };
+	kit_chars text = { 0 };
+	bool ok = true;
+	for (size_t at = 0, end; ok && at < n; at = end + (end < n)) {
+		end = at;
+		for (size_t bytes; (bytes = kit_utf8(s + end, n - end, NULL)); end += bytes) {}
+		ok = kit_normalize(NULL, &one, s + at, end - at, &text, w);
+		kit_chars_put(to, text.s, text.n);
+		if (end < n) kit_chars_put(to, s + end, 1);
+	}
+	free(text.s);
+	return ok;
+}
+
 static bool replaced(const kit_stage *k, const char *s, size_t n, list *to, kit_why *w)
 {
 	const size_t from = to->chars.n;
+	if (k->pattern && !replace_pattern(k, s, n, &to->chars, w)) return false;
 	if (!k->pattern) replace_all(s, n, k->text, k->to, &to->chars);
-	else {
-		const kit_stages one = { (kit_stage *)(uintptr_t)k, 1 };
-		kit_chars text = { 0 };
-		const bool ok = kit_normalize(NULL, &one, s, n, &text, w);
-		kit_chars_put(&to->chars, text.s, text.n);
-		free(text.s);
-		if (!ok) return false;
-	}
 	close_piece(to, from);
 	return true;
 }

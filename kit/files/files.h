@@ -39,7 +39,7 @@ bool kit_patch(kit_out *o, uint64_t at, const void *data, size_t bytes, kit_why 
 /* Calls write(), and puts the file in the place of the old one if it returned true. */
 bool kit_replace(const char *path, bool (*write)(void *env, kit_out *o, kit_why *w), void *env, kit_why *w);
 
-/* ---- tensor.c: tensors that go to a file or come from one ---- */
+/* ---- tensor.c: tensors that go to a file or come from one, and what handles of files share ---- */
 typedef struct kit_tensor {
 	tj_tensor *t;
 	tj_dtype dtype;
@@ -59,6 +59,11 @@ bool kit_fetch(const char *site, const kit_tensor *t, kit_buffer *b, kit_why *w)
 bool kit_bytes_of(tj_dtype dtype, int rank, const int64_t *dim, size_t *bytes);
 /* A tensor that takes `data`, which free() frees, also after an error. strides may be NULL. */
 tj_tensor *kit_give(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims dim, tj_dims strides, void *data);
+/* A tensor over `data`, which lies in the map and is aligned for the dtype; the tensor holds the map. */
+tj_tensor *kit_map_wrap(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims dim, const void *data, kit_map *m);
+/* What a handle of a file begins with: a copy of its path and the file as a map; NULL: not there yet. The caller frees both, also after
+ * an error. */
+bool kit_map_path(const char *path, char **copy, kit_map **map, kit_why *w);
 void kit_make_bools(tj_dtype dtype, void *data, size_t bytes); /* true is any byte but 0 in files, and 1 in tjit */
 
 /* ---- utf8.c ---- */

@@ -189,10 +189,7 @@ tj_gguf *tj_gguf_open_at(const char *site, tj_ctx *c, const char *path)
 {
 	kit_why w = { 0 };
 	tj_gguf *g = calloc(1, sizeof *g);
-	bool ok = g || kit_no_memory(&w);
-	if (ok && path && !(g->path = strdup(path))) ok = kit_no_memory(&w);
-	if (ok && !(g->map = kit_map_open(path, &w))) ok = false;
-	if (ok && read_file(g, &w)) return g->c = c, g;
+	if ((g || kit_no_memory(&w)) && kit_map_path(path, &g->path, &g->map, &w) && read_file(g, &w)) return g->c = c, g;
 	kit_report(site, "gguf_open", path, &w);
 	tj_gguf_close(g);
 	return NULL;
@@ -285,9 +282,7 @@ tj_tensor *tj_gguf_get_at(const char *site, const tj_gguf *g, const char *name)
 	const tj_gguf_entry *e = &t->e;
 	if (t->type->group) return dequantised(site, g->c, t);
 	if ((uintptr_t)e->data % tj_dtype_size(e->dtype)) return copied(site, g->c, e);
-	tj_tensor *x = tj_wrap_at(site, g->c, e->dtype, e->dim, NULL, e->data, kit_map_drop, kit_map_hold(g->map));
-	if (tj_is_poison(x)) kit_map_drop(g->map); /* after an error it is not called */
-	return x;
+	return kit_map_wrap(site, g->c, e->dtype, e->dim, e->data, g->map);
 }
 
 /* ---- integers and scales ---- */

@@ -43,9 +43,7 @@ tj_npz *tj_npz_open_at(const char *site, tj_ctx *c, const char *path)
 	kit_why w = { 0 };
 	size_t bytes;
 	tj_npz *z = calloc(1, sizeof *z);
-	bool ok = z || kit_no_memory(&w);
-	if (ok && path && !(z->path = strdup(path))) ok = kit_no_memory(&w);
-	if (ok && !(z->map = kit_map_open(path, &w))) ok = false;
+	bool ok = (z || kit_no_memory(&w)) && kit_map_path(path, &z->path, &z->map, &w);
 	if (ok) {
 		const void *v = kit_map_data(z->map, &bytes);
 		ok = kit_zip_list(v, bytes, &z->entry, &z->count, &w) && check_names(z, &w);

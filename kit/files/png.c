@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <png.h>
 #include <stdlib.h>
+#include <zlib.h>
 
 typedef struct library { /* in the order of names */
 	__typeof__(png_image_begin_read_from_memory) *begin;
@@ -40,6 +41,36 @@ static bool check_size(const unsigned char *v, size_t n, kit_why *w)
 	return true;
 }
 
+/* How long a packed colour profile says it is: its first four bytes; 0: they cannot be unpacked, and libpng says so. */
+static uint32_t profile_size(const unsigned char *v, uint32_t n)
+{
+	unsigned char size[4];
+	const unsigned char *name_end = memchr(v, 0, n);
+	const size_t skip = name_end ? (size_t)(name_end - v) + 2 : n; /* a byte for the method follows the name */
+	z_stream z = { .next_out = size, .avail_out = sizeof size };
+	if (skip >= n || inflateInit(&z) != Z_OK) return 0;
+	z.next_in = (unsigned char *)(uintptr_t)v + skip, z.avail_in = n - (uint32_t)skip;
+	inflate(&z, Z_SYNC_FLUSH);
+	inflateEnd(&z);
+	return z.avail_out ? 0 : big(size);
+}
+
+/* libpng takes as much memory as pieces and colour profiles say they are long. */
+static bool check_pieces(const unsigned char *v, size_t n, kit_why *w)
+{
+	enum { SIGNATURE = 8, AROUND = 12 };
+	for (size_t at = SIGNATURE; n - at >= AROUND;) {
+		const uint32_t size = big(v + at);
+		const unsigned char *piece = v + at + 8, *type = v + at + 4;
+		if (size > n - at - AROUND) return kit_no(w, TJ_ERR_PARSE, "a piece of it is cut: %u bytes at byte %zu", size, at);
+		if (!memcmp(type, "iCCP", 4) && profile_size(piece, size) / KIT_DEFLATE_RATIO > size)
+			return kit_no(w, TJ_ERR_PARSE, "%u bytes cannot become its colour profile", size);
+		if (!memcmp(type, "IEND", 4)) break;
+		at += size + (size_t)AROUND;
+	}
+	return true;
+}
+
 /* libpng counts the channels of a format so. */
 static uint32_t format_of(int channels)
 {
@@ -66,7 +97,7 @@ bool kit_png_read(const void *data, size_t bytes, int channels, kit_pixels *memo
 {
 	library l;
 	png_image p = { .version = PNG_IMAGE_VERSION };
-	void *so = check_size(data, bytes, w) ? open_library(&l, w) : NULL;
+	void *so = check_size(data, bytes, w) && check_pieces(data, bytes, w) ? open_library(&l, w) : NULL;
 	if (!so) return false;
 	bool ok = l.begin(&p, data, bytes);
 	if (!ok) {

@@ -162,10 +162,7 @@ tj_safetensors *tj_safetensors_open_at(const char *site, tj_ctx *c, const char *
 {
 	kit_why w = { 0 };
 	tj_safetensors *s = calloc(1, sizeof *s);
-	bool ok = s || kit_no_memory(&w);
-	if (ok && path && !(s->path = strdup(path))) ok = kit_no_memory(&w);
-	if (ok && !(s->map = kit_map_open(path, &w))) ok = false;
-	if (ok && read_file(s, &w)) return s->c = c, s;
+	if ((s || kit_no_memory(&w)) && kit_map_path(path, &s->path, &s->map, &w) && read_file(s, &w)) return s->c = c, s;
 	kit_report(site, "safetensors_open", path, &w);
 	tj_safetensors_close(s);
 	return NULL;
@@ -237,8 +234,5 @@ tj_tensor *tj_safetensors_get_at(const char *site, const tj_safetensors *s, cons
 	if (!s || !name) return tj_fail_at(site, TJ_ERR_ARG, op, NULL, "the %s is NULL", s ? "name" : "file");
 	const tj_safetensors_entry *e = tj_safetensors_find(s, name);
 	if (!e) return tj_fail_at(site, TJ_ERR_ARG, op, NULL, "%s: it has no tensor " SHORT, s->path, name);
-	if (!lies_well(e)) return copied(site, s->c, e);
-	tj_tensor *t = tj_wrap_at(site, s->c, e->dtype, e->dim, NULL, e->data, kit_map_drop, kit_map_hold(s->map));
-	if (tj_is_poison(t)) kit_map_drop(s->map); /* after an error it is not called */
-	return t;
+	return lies_well(e) ? kit_map_wrap(site, s->c, e->dtype, e->dim, e->data, s->map) : copied(site, s->c, e);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tensor: tensors that go to a file or come from one. */
+/* tensor: tensors that go to a file or come from one, and what handles of files share. */
 #include "kit/files/files.h"
 
 #include <stdlib.h>
@@ -58,4 +58,17 @@ tj_tensor *kit_give(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims dim, tj
 	tj_tensor *t = tj_wrap_at(site, c, dtype, dim, strides, data, free, data);
 	if (tj_is_poison(t)) free(data); /* after an error it is not called */
 	return t;
+}
+
+tj_tensor *kit_map_wrap(const char *site, tj_ctx *c, tj_dtype dtype, tj_dims dim, const void *data, kit_map *m)
+{
+	tj_tensor *t = tj_wrap_at(site, c, dtype, dim, NULL, data, kit_map_drop, kit_map_hold(m));
+	if (tj_is_poison(t)) kit_map_drop(m); /* after an error it is not called */
+	return t;
+}
+
+bool kit_map_path(const char *path, char **copy, kit_map **map, kit_why *w)
+{
+	if (path && !(*copy = strdup(path))) return kit_no_memory(w);
+	return (*map = kit_map_open(path, w));
 }

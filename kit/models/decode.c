@@ -52,11 +52,6 @@ static bool list(decoder *d, ox_wire w, uint32_t number, size_t size, void *to, 
 }
 
 /* ---- lists of numbers: packed or one by one ---- */
-typedef struct numbers {
-	int64_t *i;
-	int64_t n, room;
-} numbers;
-
 static int64_t most_numbers(decoder *d, ox_wire w, uint32_t number)
 {
 	ox_field f;
@@ -367,8 +362,6 @@ static bool bare(decoder *d, const ox_field *f, ox_info *v)
 	return text(d, f, &v->name);
 }
 
-static bool bare_preset(decoder *d, const ox_field *f, ox_attr *a) { return attribute(d, f->bytes, a); }
-
 static bool graph_field(decoder *d, const ox_field *f, ox_graph *g)
 {
 	if (f->number == 1) return f->type == 2 ? node(d, f->bytes, &g->node[g->nnode++]) : true;
@@ -390,7 +383,7 @@ static bool function_field(decoder *d, const ox_field *f, ox_graph *g)
 	if (f->number == 5) return bare(d, f, &g->out[g->nout++]);
 	if (f->number == 7) return node(d, f->bytes, &g->node[g->nnode++]);
 	if (f->number == 9) return import(d, f->bytes, &g->import[g->nimport++]);
-	return f->number != 11 || bare_preset(d, f, &g->preset[g->npreset++]);
+	return f->number != 11 || attribute(d, f->bytes, &g->preset[g->npreset++]);
 }
 
 static bool graph(decoder *d, ox_wire w, ox_graph *g, bool function)

@@ -40,13 +40,18 @@ static bool is_region(const ox_run *r, const ox_graph *g)
 	return true;
 }
 
+/* The graph in a callback, and its outputs from the first on. */
 static bool run_graph(ox_run *r, const ox_graph *g, const char *site, tj_tensor **out, int first)
 {
-	if (!ox_walk(r, g)) return false;
-	for (int i = first; i < g->nout; i++)
+	const bool was = r->region;
+	r->region = true;
+	bool ok = ox_walk(r, g);
+	for (int i = first; ok && i < g->nout; i++)
 		if (!(out[i - first] = ox_tensor_of(r, &r->v[g->out[i].value], site)))
-			return r->failed = true, tj_fail_at(site, TJ_ERR_STATE, "onnx", NULL, "%.80s is no tensor", g->out[i].name), false;
-	return !r->failed;
+			ok = (tj_fail_at(site, TJ_ERR_STATE, "onnx", NULL, "%.80s is no tensor", g->out[i].name), false);
+	r->region = was;
+	if (!ok) r->failed = true;
+	return ok && !r->failed;
 }
 
 static const ox_graph *graph_of(const ox_call *o, const char *name)
@@ -87,7 +92,7 @@ tj_tensor *ox_if(ox_call *o, const char *site)
 	for (int i = 0; i < b.g[0]->nout; i++) region &= same_static(&b.g[0]->out[i], &b.g[1]->out[i]);
 	if (ox_in(o, 0)->h || !region) {
 		const ox_host *h = ox_h(o, 0);
-		return h && h->n == 1 ? take(o, b.g[!h->i[0]]) : ox_fail(o, TJ_ERR_ARG, NULL, "its condition is not one element");
+		return h && h->i && h->n == 1 ? take(o, b.g[!h->i[0]]) : ox_fail(o, TJ_ERR_ARG, NULL, "its condition is not one truth value");
 	}
 	tj_tensor **out = ox_room(o, (size_t)b.g[0]->nout * sizeof(tj_tensor *));
 	if (!out || tj_cond(out, b.g[0]->nout, ox_t(o, 0), then_branch, else_branch, TJ_NONE, &b) != TJ_OK)
@@ -180,7 +185,7 @@ static bool always(const ox_run *r, const ox_graph *g)
 	if (t && t->host && t->host->i && t->host->n == 1) return t->host->i[0];
 	for (int i = 0; i < g->nnode; i++) { /* Identity(condition) */
 		const ox_node *n = &g->node[i];
-		if (n->nout == 1 && n->out[0] == g->out[0].value) return !strcmp(n->op, "Identity") && n->in[0] == g->in[1].value;
+		if (n->nout == 1 && n->out[0] == g->out[0].value) return n->row && n->row->fn == ox_identity && n->in[0] == g->in[1].value;
 	}
 	return g->out[0].value == g->in[1].value;
 }
@@ -259,8 +264,11 @@ tj_tensor *ox_loop(ox_call *o, const char *site)
 	const bool count_known = known_input(o, 0), forever = always(o->r, l.g), fits = fits_region(&l);
 	const ox_host *most = count_known || !fits ? ox_h(o, 0) : NULL;
 	const int64_t m = most && most->i && most->n ? most->i[0] : -1;
-	const bool goes = known_input(o, 1) && (!ox_has(o, 1) || ox_in(o, 1)->h->i[0]);
 	if (o->r->failed) return NULL;
+	const ox_host *goes_on = known_input(o, 1) && ox_has(o, 1) ? ox_in(o, 1)->h : NULL;
+	const bool goes = known_input(o, 1) && (!goes_on || (goes_on->i && goes_on->n && goes_on->i[0]));
+	if (m > MOST_TURNS && forever && goes)
+		return ox_fail(o, TJ_ERR_LIMIT, NULL, "%lld turns; %d are possible", (long long)m, MOST_TURNS);
 	if (fits && count_known && forever && goes && m > UNROLLED) return as_region(&l, m, true);
 	if (fits && count_known && !forever && !l.scans) return as_region(&l, m, false);
 	const ox_host *h = ox_has(o, 0) ? ox_h(o, 0) : NULL, *first = ox_has(o, 1) ? ox_h(o, 1) : NULL;
@@ -311,10 +319,11 @@ static bool step_by_step(scan *s, tj_tensor **state, tj_tensor **xs, tj_tensor *
 	const char *site = o->site;
 	const int64_t n = tj_dim(xs[0], 0);
 	const int scans = s->g->nout - s->states;
+	if (n < 1 || n > MOST_UNROLLED) return ox_fail(o, TJ_ERR_LIMIT, NULL, "%lld turns of a body that reads values", (long long)n), false;
 	tj_tensor **all = ox_room(o, (size_t)scans * ((size_t)n + 1) * sizeof(tj_tensor *));
 	tj_tensor **in = ox_room(o, ((size_t)s->g->nin + 1) * sizeof(tj_tensor *)),
 		  **out = ox_room(o, ((size_t)s->g->nout + 1) * sizeof(tj_tensor *));
-	if (!all || !in || !out || n < 1) return false;
+	if (!all || !in || !out) return false;
 	for (int64_t t = 0; t < n && !o->r->failed; t++) {
 		for (int i = 0; i < s->states; i++) in[i] = state[i];
 		for (int i = 0; i < s->xs; i++) in[s->states + i] = tj_select(xs[i], 0, t);
@@ -331,9 +340,9 @@ static bool step_by_step(scan *s, tj_tensor **state, tj_tensor **xs, tj_tensor *
 
 tj_tensor *ox_scan(ox_call *o, const char *site)
 {
-	scan s = { o, graph_of(o, "body"), 0, (int)ox_int(o, "num_scan_inputs", 0) };
+	scan s = { o, graph_of(o, "body"), 0, ox_small(o, "num_scan_inputs", 0) };
 	const int skip = o->n->opset < 9; /* opset 8 has lengths in front, and an axis of examples */
-	s.states = o->n->nin - skip - s.xs;
+	s.states = s.xs < 1 || s.xs > o->n->nin ? -1 : o->n->nin - skip - s.xs;
 	if (!s.g || s.xs < 1 || s.states < 0 || s.g->nin != s.states + s.xs || s.g->nout < s.states || skip)
 		return ox_fail(o, TJ_ERR_ARG, skip ? "Scan of opset 9 and later" : NULL, "its body does not fit its inputs");
 	const int scans = s.g->nout - s.states;
@@ -346,6 +355,7 @@ tj_tensor *ox_scan(ox_call *o, const char *site)
 	for (int i = 0; i < s.xs; i++) xs[i] = arranged(o, "scan_input_axes", "scan_input_directions", i, ox_t(o, s.states + i), true);
 	init[s.states] = xs[s.xs] = TJ_END;
 	if (o->r->failed) return NULL;
+	if (tj_dim(xs[0], 0) > MOST_TURNS) return ox_fail(o, TJ_ERR_LIMIT, NULL, "more than %d turns", MOST_TURNS);
 	if (is_region(o->r, s.g) ? tj_scan(carry, ys, scans, each, init, xs, &s, NULL) != TJ_OK : !step_by_step(&s, carry, xs, ys))
 		return o->r->failed = true, NULL;
 	for (int i = 0; i < s.states; i++) ox_put(o, i, carry[i]);

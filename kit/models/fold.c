@@ -78,88 +78,76 @@ static bool broadcast(const ox_host *const *in, int n, int *rank, int64_t *dim)
 
 static int64_t floor_mod(int64_t a, int64_t b)
 {
-	const int64_t r = b == -1 ? 0 : a % b;
+	const int64_t r = a % b;
 	return r && (r < 0) != (b < 0) ? r + b : r;
 }
 
-static bool integer_op(const char *op, bool fmod, int64_t a, int64_t b, int64_t *y)
+/* What an op of two operands computes; looked up once for all elements. */
+typedef enum calculation {
+	ADD, SUB, MUL, DIV, MOD, MIN, MAX, AND, OR, XOR, /* the rest compare */
+	EQUAL, LESS, GREATER, LESS_OR_EQUAL, GREATER_OR_EQUAL
+} calculation;
+
+static calculation calculation_of(const char *op)
+{
+	static const char *const names[] = { "Add", "Sub", "Mul", "Div",   "Mod",  "Min",     "Max",         "And",
+		                             "Or",  "Xor", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual" };
+	int i = 0;
+	while (strcmp(op, names[i])) i++;
+	return (calculation)i;
+}
+
+static bool integer_op(calculation op, bool fmod, int64_t a, int64_t b, int64_t *y)
 {
 	const uint64_t x = (uint64_t)a, z = (uint64_t)b;
-	if (!strcmp(op, "Add"))
-		*y = (int64_t)(x + z);
-	else if (!strcmp(op, "Sub"))
-		*y = (int64_t)(x - z);
-	else if (!strcmp(op, "Mul"))
-		*y = (int64_t)(x * z);
-	else if (!strcmp(op, "Div") && b)
-		*y = b == -1 ? (int64_t)(0 - x) : a / b;
-	else if (!strcmp(op, "Mod") && b)
-		*y = fmod ? b == -1 ? 0 : a % b : floor_mod(a, b);
-	else if (!strcmp(op, "Min"))
-		*y = a < b ? a : b;
-	else if (!strcmp(op, "Max"))
-		*y = a > b ? a : b;
-	else if (!strcmp(op, "Equal"))
-		*y = a == b;
-	else if (!strcmp(op, "Less"))
-		*y = a < b;
-	else if (!strcmp(op, "Greater"))
-		*y = a > b;
-	else if (!strcmp(op, "LessOrEqual"))
-		*y = a <= b;
-	else if (!strcmp(op, "GreaterOrEqual"))
-		*y = a >= b;
-	else if (!strcmp(op, "And"))
-		*y = a && b;
-	else if (!strcmp(op, "Or"))
-		*y = a || b;
-	else if (!strcmp(op, "Xor"))
-		*y = !a != !b;
-	else
-		return false;
+	switch (op) {
+	case ADD: *y = (int64_t)(x + z); break;
+	case SUB: *y = (int64_t)(x - z); break;
+	case MUL: *y = (int64_t)(x * z); break;
+	case DIV: *y = !b ? 0 : b == -1 ? (int64_t)(0 - x) : a / b; return b;
+	case MOD: *y = !b || b == -1 ? 0 : fmod ? a % b : floor_mod(a, b); return b;
+	case MIN: *y = a < b ? a : b; break;
+	case MAX: *y = a > b ? a : b; break;
+	case AND: *y = a && b; break;
+	case OR: *y = a || b; break;
+	case XOR: *y = !a != !b; break;
+	case EQUAL: *y = a == b; break;
+	case LESS: *y = a < b; break;
+	case GREATER: *y = a > b; break;
+	case LESS_OR_EQUAL: *y = a <= b; break;
+	case GREATER_OR_EQUAL: *y = a >= b; break;
+	}
 	return true;
 }
 
-static bool float_op(const char *op, double a, double b, double *y)
+static bool float_op(calculation op, double a, double b, double *y)
 {
-	if (!strcmp(op, "Add"))
-		*y = a + b;
-	else if (!strcmp(op, "Sub"))
-		*y = a - b;
-	else if (!strcmp(op, "Mul"))
-		*y = a * b;
-	else if (!strcmp(op, "Div"))
-		*y = a / b;
-	else if (!strcmp(op, "Equal"))
-		*y = a == b;
-	else if (!strcmp(op, "Less"))
-		*y = a < b;
-	else if (!strcmp(op, "Greater"))
-		*y = a > b;
-	else if (!strcmp(op, "LessOrEqual"))
-		*y = a <= b;
-	else if (!strcmp(op, "GreaterOrEqual"))
-		*y = a >= b;
-	else if (!strcmp(op, "Min") && !isnan(a) && !isnan(b))
-		*y = a < b ? a : b;
-	else if (!strcmp(op, "Max") && !isnan(a) && !isnan(b))
-		*y = a > b ? a : b;
-	else
-		return false;
+	switch (op) {
+	case ADD: *y = a + b; break;
+	case SUB: *y = a - b; break;
+	case MUL: *y = a * b; break;
+	case DIV: *y = a / b; break;
+	case MIN: *y = a < b ? a : b; return !isnan(a) && !isnan(b);
+	case MAX: *y = a > b ? a : b; return !isnan(a) && !isnan(b);
+	case EQUAL: *y = a == b; break;
+	case LESS: *y = a < b; break;
+	case GREATER: *y = a > b; break;
+	case LESS_OR_EQUAL: *y = a <= b; break;
+	case GREATER_OR_EQUAL: *y = a >= b; break;
+	default: return false;
+	}
 	return true;
 }
-
-static bool compares(const char *op) { return !strcmp(op, "Equal") || !strncmp(op, "Less", 4) || !strncmp(op, "Greater", 7); }
 
 static const ox_host *binary(ox_call *o, const ox_host *a, const ox_host *b)
 {
 	const ox_host *const in[] = { a, b };
-	const char *const op = o->n->op;
+	const calculation op = calculation_of(o->n->op);
 	const bool fmod = ox_int(o, "fmod", 0);
 	int64_t dim[TJ_MAX_RANK];
 	int rank;
 	if (a->dtype != b->dtype || !broadcast(in, 2, &rank, dim)) return NULL;
-	ox_host *y = fresh(o, compares(op) ? TJ_BOOL : a->dtype, rank, dim);
+	ox_host *y = fresh(o, op >= EQUAL ? TJ_BOOL : a->dtype, rank, dim);
 	for (int64_t k = 0; y && k < y->n; k++) {
 		const int64_t i = place(a, y, k), j = place(b, y, k);
 		double f = 0;
@@ -174,14 +162,14 @@ static const ox_host *binary(ox_call *o, const ox_host *a, const ox_host *b)
 	return y;
 }
 
-static bool many(ox_call *o) /* Min, Max and those of two operands */
+bool ox_fold_many(ox_call *o) /* Min, Max and those of two operands */
 {
 	const ox_host *y = ox_in(o, 0)->h;
 	for (int k = 1; y && k < o->n->nin; k++) y = binary(o, y, ox_in(o, k)->h);
 	return give(o, 0, y);
 }
 
-static bool where(ox_call *o)
+bool ox_fold_where(ox_call *o)
 {
 	const ox_host *const in[] = { ox_in(o, 0)->h, ox_in(o, 1)->h, ox_in(o, 2)->h };
 	int64_t dim[TJ_MAX_RANK];
@@ -198,7 +186,7 @@ static bool where(ox_call *o)
 	return give(o, 0, y);
 }
 
-static bool negative(ox_call *o)
+bool ox_fold_negative(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h;
 	ox_host *y = fresh(o, x->dtype, x->rank, x->dim);
@@ -230,13 +218,13 @@ static const ox_host *cast_to(ox_call *o, const ox_host *x, tj_dtype to)
 	return y;
 }
 
-static bool cast(ox_call *o)
+bool ox_fold_cast(ox_call *o)
 {
 	tj_dtype to;
 	return ox_dtype(ox_int(o, "to", 0), &to) && give(o, 0, cast_to(o, ox_in(o, 0)->h, to));
 }
 
-static bool cast_like(ox_call *o) { return give(o, 0, cast_to(o, ox_in(o, 0)->h, ox_in(o, 1)->h->dtype)); }
+bool ox_fold_cast_like(ox_call *o) { return give(o, 0, cast_to(o, ox_in(o, 0)->h, ox_in(o, 1)->h->dtype)); }
 
 /* ---- shapes ---- */
 static const ox_host *shaped(ox_call *o, const ox_host *x, int rank, const int64_t *dim)
@@ -264,7 +252,7 @@ static bool axes_of(ox_call *o, int k, int rank, bool *set, bool *any)
 	return true;
 }
 
-static bool unsqueeze(ox_call *o)
+bool ox_fold_unsqueeze(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h;
 	int64_t dim[TJ_MAX_RANK], n = 0;
@@ -277,7 +265,7 @@ static bool unsqueeze(ox_call *o)
 	return give(o, 0, shaped(o, x, rank, dim));
 }
 
-static bool squeeze(ox_call *o)
+bool ox_fold_squeeze(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h;
 	int64_t dim[TJ_MAX_RANK];
@@ -291,7 +279,7 @@ static bool squeeze(ox_call *o)
 	return give(o, 0, shaped(o, x, rank, dim));
 }
 
-static bool reshape(ox_call *o)
+bool ox_fold_reshape(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h, *s = ox_in(o, 1)->h;
 	int64_t dim[TJ_MAX_RANK], known = 1;
@@ -313,9 +301,9 @@ static bool reshape(ox_call *o)
 	return give(o, 0, shaped(o, x, (int)s->n, dim));
 }
 
-static bool identity(ox_call *o) { return give(o, 0, ox_in(o, 0)->h); }
+bool ox_fold_identity(ox_call *o) { return give(o, 0, ox_in(o, 0)->h); }
 
-static bool size(ox_call *o)
+bool ox_fold_size(ox_call *o)
 {
 	ox_host *y = fresh(o, TJ_I64, 0, NULL);
 	if (y) y->i[0] = ox_in(o, 0)->h->n;
@@ -335,7 +323,7 @@ static void around(const ox_host *x, int axis, int64_t *outer, int64_t *inner)
 	for (int i = axis + 1; i < x->rank; i++) *inner *= x->dim[i];
 }
 
-static bool gather(ox_call *o)
+bool ox_fold_gather(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h, *index = ox_in(o, 1)->h;
 	const int axis = ox_axis(ox_int(o, "axis", 0), x->rank);
@@ -356,7 +344,7 @@ static bool gather(ox_call *o)
 	return give(o, 0, y);
 }
 
-static bool concat(ox_call *o)
+bool ox_fold_concat(ox_call *o)
 {
 	const ox_host *first = ox_in(o, 0)->h;
 	const int axis = ox_axis(ox_int(o, "axis", 0), first->rank);
@@ -383,7 +371,7 @@ static bool concat(ox_call *o)
 }
 
 /* Only along the one axis of a list, which is what shapes are. */
-static bool slice(ox_call *o)
+bool ox_fold_slice(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h, *h[5] = { NULL };
 	int64_t start, stop, step = 1, n;
@@ -400,9 +388,9 @@ static bool slice(ox_call *o)
 	if (h[4] && h[4]->i && h[4]->n == 1) step = h[4]->i[0];
 	const int64_t most = x->dim[0], low = step < 0 ? -1 : 0, high = step < 0 ? most - 1 : most;
 	if (!step || step == INT64_MIN) return false;
-	if (start < 0) start = start < -most ? low : start + most;
+	if (start < 0) start = start < -most ? 0 : start + most; /* unlike Python's for negative steps */
 	if (stop < 0) stop = stop < -most ? low : stop + most;
-	start = start < low ? low : start > high ? high : start;
+	start = start > high ? high : start;
 	stop = stop < low ? low : stop > high ? high : stop;
 	const int64_t span = step > 0 ? stop - start : start - stop, pace = step > 0 ? step : -step;
 	n = span > 0 ? (span - 1) / pace + 1 : 0;
@@ -411,11 +399,12 @@ static bool slice(ox_call *o)
 	return give(o, 0, y);
 }
 
-static bool range(ox_call *o)
+bool ox_fold_range(ox_call *o)
 {
 	const ox_host *a = ox_in(o, 0)->h, *b = ox_in(o, 1)->h, *d = ox_in(o, 2)->h;
-	if (!a->i || a->n != 1 || b->n != 1 || d->n != 1 || !d->i[0] || llabs(a->i[0]) > 1 << 30 || llabs(b->i[0]) > 1 << 30 ||
-	    llabs(d->i[0]) > 1 << 30)
+	const int64_t most = 1 << 30;
+	if (!a->i || !b->i || !d->i || a->n != 1 || b->n != 1 || d->n != 1 || !d->i[0] || a->i[0] > most || a->i[0] < -most ||
+	    b->i[0] > most || b->i[0] < -most || d->i[0] > most || d->i[0] < -most)
 		return false;
 	const int64_t span = b->i[0] - a->i[0], step = d->i[0], n = span / step + (span % step != 0),
 		      count = (span < 0) == (step < 0) && span ? n : 0;
@@ -424,7 +413,7 @@ static bool range(ox_call *o)
 	return give(o, 0, y);
 }
 
-static bool constant_of_shape(ox_call *o)
+bool ox_fold_constant_of_shape(ox_call *o)
 {
 	const ox_host *s = ox_in(o, 0)->h;
 	const ox_attr *a = ox_attribute(o, "value");
@@ -435,7 +424,7 @@ static bool constant_of_shape(ox_call *o)
 	return give(o, 0, y);
 }
 
-static bool expand(ox_call *o)
+bool ox_fold_expand(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h, *s = ox_in(o, 1)->h;
 	int64_t dim[TJ_MAX_RANK];
@@ -451,28 +440,28 @@ static bool expand(ox_call *o)
 }
 
 /* ---- reductions of all elements ---- */
-static bool reduce(ox_call *o)
+bool ox_fold_reduce(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h;
 	const char *const op = o->n->op + strlen("Reduce");
+	const bool sum = !strcmp(op, "Sum"), product = !strcmp(op, "Prod"), largest = !strcmp(op, "Max");
 	bool set[TJ_MAX_RANK] = { 0 }, any;
 	if (x->rank > 1 || !x->i || !x->n || !axes_of(o, 1, x->rank, set, &any)) return false;
 	if (x->rank && !set[0] && (any || ox_int(o, "noop_with_empty_axes", 0))) return false;
 	int64_t one = 1, y = x->i[0];
 	for (int64_t k = 1; k < x->n; k++) {
 		const uint64_t a = (uint64_t)y, b = (uint64_t)x->i[k];
-		y = !strcmp(op, "Sum")    ? (int64_t)(a + b)
-		    : !strcmp(op, "Prod") ? (int64_t)(a * b)
-		    : !strcmp(op, "Max")  ? (y > x->i[k] ? y : x->i[k])
-		    : y < x->i[k]         ? y
-		                          : x->i[k];
+		if (sum || product)
+			y = (int64_t)(sum ? a + b : a * b);
+		else if (largest ? x->i[k] > y : x->i[k] < y)
+			y = x->i[k];
 	}
 	ox_host *h = fresh(o, x->dtype, x->rank && ox_int(o, "keepdims", 1) ? 1 : 0, &one);
 	if (h) h->i[0] = wrapped(x->dtype, (uint64_t)y);
 	return give(o, 0, h);
 }
 
-static bool not(ox_call * o)
+bool ox_fold_not(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h;
 	ox_host *y = x->i ? fresh(o, TJ_BOOL, x->rank, x->dim) : NULL;
@@ -480,17 +469,16 @@ static bool not(ox_call * o)
 	return give(o, 0, y);
 }
 
-static bool round_down_or_up(ox_call *o)
+bool ox_fold_round_down_or_up(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h;
 	ox_host *y = x->f ? fresh(o, x->dtype, x->rank, x->dim) : NULL;
-	for (int64_t k = 0; y && k < y->n; k++)
-		y->f[k] = !strcmp(o->n->op, "Floor") ? floor(x->f[k]) : !strcmp(o->n->op, "Ceil") ? ceil(x->f[k]) : sqrt(x->f[k]);
-	for (int64_t k = 0; y && k < y->n; k++) y->f[k] = rounded(y->dtype, y->f[k]);
+	double (*const of)(double) = *o->n->op == 'F' ? floor : *o->n->op == 'C' ? ceil : sqrt;
+	for (int64_t k = 0; y && k < y->n; k++) y->f[k] = rounded(y->dtype, of(x->f[k]));
 	return give(o, 0, y);
 }
 
-static bool split(ox_call *o)
+bool ox_fold_split(ox_call *o)
 {
 	const ox_host *x = ox_in(o, 0)->h, *parts = ox_has(o, 1) ? ox_in(o, 1)->h : NULL;
 	int64_t n, at = 0;
@@ -507,55 +495,4 @@ static bool split(ox_call *o)
 		give(o, k, y);
 	}
 	return true;
-}
-
-bool ox_fold(ox_call *o)
-{
-	static const struct {
-		const char *op;
-		bool (*fold)(ox_call *);
-	} table[] = {
-		{ "Add", many },
-		{ "Sub", many },
-		{ "Mul", many },
-		{ "Div", many },
-		{ "Mod", many },
-		{ "Min", many },
-		{ "Max", many },
-		{ "Equal", many },
-		{ "Less", many },
-		{ "Greater", many },
-		{ "LessOrEqual", many },
-		{ "GreaterOrEqual", many },
-		{ "And", many },
-		{ "Or", many },
-		{ "Xor", many },
-		{ "Not", not },
-		{ "Neg", negative },
-		{ "Where", where },
-		{ "Cast", cast },
-		{ "CastLike", cast_like },
-		{ "Unsqueeze", unsqueeze },
-		{ "Squeeze", squeeze },
-		{ "Reshape", reshape },
-		{ "Identity", identity },
-		{ "Size", size },
-		{ "Gather", gather },
-		{ "Concat", concat },
-		{ "Slice", slice },
-		{ "Range", range },
-		{ "ConstantOfShape", constant_of_shape },
-		{ "Expand", expand },
-		{ "ReduceSum", reduce },
-		{ "ReduceProd", reduce },
-		{ "ReduceMax", reduce },
-		{ "ReduceMin", reduce },
-		{ "Floor", round_down_or_up },
-		{ "Ceil", round_down_or_up },
-		{ "Sqrt", round_down_or_up },
-		{ "Split", split },
-	};
-	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-		if (!strcmp(table[i].op, o->n->op)) return table[i].fold(o);
-	return false;
 }

@@ -33,8 +33,8 @@ tj_tensor *ox_constant_of_shape(ox_call *o, const char *site)
 tj_tensor *ox_range(ox_call *o, const char *site)
 {
 	const ox_host *a = ox_h(o, 0), *b = ox_h(o, 1), *d = ox_h(o, 2);
-	if (!a || !b || !d || a->n != 1 || b->n != 1 || d->n != 1)
-		return ox_fail(o, TJ_ERR_ARG, NULL, "start, limit and delta are numbers");
+	if (!a || !b || !d || a->n != 1 || b->n != 1 || d->n != 1 || !a->i != !b->i || !a->i != !d->i)
+		return ox_fail(o, TJ_ERR_ARG, NULL, "start, limit and delta are numbers of one dtype");
 	const double delta = d->f ? d->f[0] : (double)d->i[0],
 		     count = a->f ? ceil((b->f[0] - a->f[0]) / delta) : ceil(((double)b->i[0] - (double)a->i[0]) / delta);
 	if (!(delta != 0) || !(count < 0x1p40)) return ox_fail(o, TJ_ERR_ARG, NULL, "delta %g does not lead to the limit", delta);

@@ -57,7 +57,7 @@ static bool fits(ox_call *o, tj_tensor *x, int batch, tj_tensor *index)
 tj_tensor *ox_gather_nd(ox_call *o, const char *site)
 {
 	tj_tensor *x = X, *index = ox_t(o, 1);
-	const int batch = (int)ox_int(o, "batch_dims", 0), rank = tj_rank(x);
+	const int batch = ox_small(o, "batch_dims", 0), rank = tj_rank(x);
 	if (!fits(o, x, batch, index)) return NULL;
 	const int k = (int)tj_dim(index, -1), outer = tj_rank(index) - 1;
 	int64_t dim[2 * TJ_MAX_RANK + 1], b = 1, rest = 1, m = 1;
@@ -128,11 +128,11 @@ tj_tensor *ox_tensor_scatter(ox_call *o, const char *site)
 tj_tensor *ox_one_hot(ox_call *o, const char *site)
 {
 	tj_tensor *index = X, *values = ox_t(o, 2);
-	const ox_host *depth = ox_h(o, 1);
-	if (!depth || depth->n != 1) return ox_fail(o, TJ_ERR_ARG, NULL, "the depth is no number");
-	const int64_t n = depth->i ? depth->i[0] : (int64_t)depth->f[0];
+	int64_t n;
+	if (!ox_number(o, 1, &n)) return NULL;
 	const int rank = tj_rank(index) + 1, axis = axis_of(o, "axis", -1, rank);
 	if (axis < 0) return NULL;
+	if (n < 0) return ox_fail(o, TJ_ERR_ARG, NULL, "its depth is %lld", (long long)n);
 	index = ox_negative_index(site, tj_cast(index, TJ_I64), n);
 	tj_tensor *hit = tj_eq(tj_unsqueeze(index, axis), ox_along(site, tj_arange(TJ_I64, 0, n, 1), axis, rank));
 	return tj_where(hit, tj_select(values, 0, 1), tj_select(values, 0, 0));
@@ -295,7 +295,7 @@ tj_tensor *ox_non_max_suppression(ox_call *o, const char *site)
 		return ox_fail(o, TJ_ERR_SHAPE, NULL, "boxes f32[batch,n,4] and scores f32[batch,classes,n] are needed");
 	const int64_t batches = tj_dim(box, 0), n = tj_dim(box, 1), classes = tj_dim(score, 1);
 	const double least = number(o, 4, -INFINITY), most = number(o, 2, 0);
-	const int64_t each = most < (double)n ? (int64_t)most : n;
+	const int64_t each = most >= (double)n ? n : most > 0 ? (int64_t)most : 0;
 	const size_t bytes = (size_t)(batches * n) * 16, score_bytes = (size_t)(batches * classes * n) * 4;
 	float *v = ox_room(o, bytes), *s = ox_room(o, score_bytes);
 	bool *gone = ox_room(o, (size_t)n);

@@ -5,7 +5,11 @@
 
 #include <stdarg.h>
 
-enum { OPSET_LEAST = 7, OPSET_MOST = 28 };
+enum {
+	OPSET_LEAST = 7, OPSET_MOST = 28,
+	DEEPEST_CALLS = 100,  /* functions that call functions */
+	MOST_NODES = 1 << 22  /* of all calls together: functions that call others twice would have 2^n */
+};
 
 /* ---- names in scope ---- */
 typedef struct name {
@@ -23,7 +27,9 @@ typedef struct linker {
 	kit_why *why;
 	scope s;
 	const ox_graph *fn; /* whose nodes are linked; NULL: the model's */
-	int room;           /* of literal and maker */
+	int room;           /* of literal */
+	int depth;          /* of calls */
+	int64_t nodes;      /* that the graph, or fn, walks */
 } linker;
 
 static uint32_t hash(const char *s)
@@ -86,14 +92,11 @@ static int new_value(linker *l)
 	if (m->nvalue == l->room) {
 		const int room = l->room ? l->room * 2 : 256;
 		ox_tensor **t = realloc(m->literal, (size_t)room * sizeof(ox_tensor *));
-		if (t) m->literal = t;
-		ox_node **n = t ? realloc(m->maker, (size_t)room * sizeof(ox_node *)) : NULL;
-		if (!n) return kit_no_memory(l->why), -1;
-		m->maker = n;
+		if (!t) return kit_no_memory(l->why), -1;
+		m->literal = t;
 		l->room = room;
 	}
 	m->literal[m->nvalue] = NULL;
-	m->maker[m->nvalue] = NULL;
 	return m->nvalue++;
 }
 
@@ -111,7 +114,7 @@ static void tell(ox_refusals *r, const char *line)
 	if (r->tell) r->tell(r->self, line);
 }
 
-void ox_refuse(tj_model *m, ox_refusals *r, const ox_node *n, const char *fmt, ...)
+void ox_refuse(ox_refusals *r, const ox_node *n, const char *fmt, ...)
 {
 	char why[300], line[600];
 	va_list ap;
@@ -126,7 +129,6 @@ void ox_refuse(tj_model *m, ox_refusals *r, const ox_node *n, const char *fmt, .
 	else
 		snprintf(line, sizeof line, "node %s%s%.60s, opset %d, which makes %.100s: %s", n->domain, *n->domain ? "." : "", n->op,
 		         n->opset, n->nout ? n->out_name[0] : "nothing", why);
-	(void)m;
 	tell(r, line);
 }
 
@@ -171,16 +173,16 @@ static void check_attributes(linker *l, const ox_node *n)
 		const char want = letter_in(n->row->attrs, a->name);
 		tj_dtype dtype;
 		if (!want)
-			ox_refuse(l->m, l->r, n, "attribute %.60s is not supported", a->name);
+			ox_refuse(l->r, n, "attribute %.60s is not supported", a->name);
 		else if (!a->ref && ox_attr_letter(a->type) != want)
-			ox_refuse(l->m, l->r, n, "attribute %.60s has a wrong type", a->name);
+			ox_refuse(l->r, n, "attribute %.60s has a wrong type", a->name);
 		else if (!a->ref && ((a->type == OX_A_TENSOR && !a->t) || (a->type == OX_A_GRAPH && !a->g)))
-			ox_refuse(l->m, l->r, n, "attribute %.60s has no value", a->name);
+			ox_refuse(l->r, n, "attribute %.60s has no value", a->name);
 		else if (a->t && !ox_dtype(a->t->type, &dtype))
-			ox_refuse(l->m, l->r, n, "attribute %.60s is %s, which is no dtype of tjit", a->name, ox_type_name(a->t->type));
+			ox_refuse(l->r, n, "attribute %.60s is %s, which is no dtype of tjit", a->name, ox_type_name(a->t->type));
 		else if (!strcmp(a->name, "to") || !strcmp(a->name, "dtype") || !strcmp(a->name, "output_dtype")) {
 			if (!a->ref && a->i && !ox_dtype(a->i, &dtype))
-				ox_refuse(l->m, l->r, n, "%s is no dtype of tjit", ox_type_name(a->i));
+				ox_refuse(l->r, n, "%s is no dtype of tjit", ox_type_name(a->i));
 		}
 	}
 }
@@ -188,10 +190,11 @@ static void check_attributes(linker *l, const ox_node *n)
 static void check_row(linker *l, const ox_node *n)
 {
 	const ox_row *row = n->row;
-	if (n->nin < row->in_least || (row->in_most >= 0 && n->nin > row->in_most)) ox_refuse(l->m, l->r, n, "it has %d inputs", n->nin);
-	if (row->out_most >= 0 && n->nout > row->out_most) ox_refuse(l->m, l->r, n, "it has %d outputs", n->nout);
-	for (int k = 0; k < (row->in_most < 0 ? n->nin : row->in_least) && k < n->nin && !(row->reads >> 31); k++)
-		if (n->in[k] < 0) ox_refuse(l->m, l->r, n, "input %d is left out", k);
+	if (n->nin < row->in_least || (row->in_most >= 0 && n->nin > row->in_most)) ox_refuse(l->r, n, "it has %d inputs", n->nin);
+	if (row->out_most >= 0 && n->nout > row->out_most) ox_refuse(l->r, n, "it has %d outputs", n->nout);
+	if (n->nout < 1) ox_refuse(l->r, n, "it has no outputs");
+	for (int k = 0; k < (row->in_most < 0 ? n->nin : row->in_least) && k < n->nin && row->fn != ox_loop; k++)
+		if (n->in[k] < 0) ox_refuse(l->r, n, "input %d is left out", k);
 	check_attributes(l, n);
 }
 
@@ -264,11 +267,16 @@ static bool link_row(linker *l, ox_node *n)
 	n->opset = opset_of(l, n->domain);
 	n->fn = function_of(l->m, n);
 	n->row = n->fn ? NULL : ox_find_row(n->domain, n->op);
-	if (n->fn) return link_function(l, n->fn);
+	l->nodes++;
+	if (n->fn) {
+		if (!link_function(l, n->fn)) return false;
+		l->nodes += n->fn->nodes;
+		return l->nodes <= MOST_NODES || kit_no(l->why, TJ_ERR_LIMIT, "its functions have more than %d nodes", MOST_NODES);
+	}
 	if (n->row)
 		check_row(l, n);
 	else
-		ox_refuse(l->m, l->r, n, "the op is not supported; instead: %s", instead(n));
+		ox_refuse(l->r, n, "the op is not supported; instead: %s", instead(n));
 	return true;
 }
 
@@ -286,7 +294,6 @@ static bool link_node(linker *l, ox_graph *g, ox_node *n)
 		n->out[k] = -1;
 		if (!*n->out_name[k]) continue;
 		if ((n->out[k] = defined(l, n->out_name[k])) < 0) return false;
-		l->m->maker[n->out[k]] = n;
 	}
 	if (strcmp(n->op, "Constant") || *n->domain || !n->nout || n->out[0] < 0) return true;
 	ox_tensor *t = constant(l, n);
@@ -298,19 +305,21 @@ static bool link_node(linker *l, ox_graph *g, ox_node *n)
 static bool link_values(linker *l, ox_graph *g)
 {
 	tj_dtype dtype;
-	if (!(g->init_value = ox_take(&l->m->arena, (size_t)g->ninit * sizeof *g->init_value))) return kit_no_memory(l->why);
 	for (int i = 0; i < g->nin; i++)
 		if ((g->in[i].value = defined(l, g->in[i].name)) < 0) return false;
+	const int first = l->m->nvalue;
 	for (int i = 0; i < g->ninit; i++) {
 		ox_tensor *t = &g->init[i];
-		if ((g->init_value[i] = defined(l, t->name)) < 0) return false; /* an input of this name is found no more */
+		const int v = defined(l, t->name); /* an input of this name is found no more */
+		if (v < 0) return false;
 		if (!ox_dtype(t->type, &dtype))
-			ox_refuse(l->m, l->r, NULL, "initializer %.100s is %s, which is no dtype of tjit", t->name, ox_type_name(t->type));
+			ox_refuse(l->r, NULL, "initializer %.100s is %s, which is no dtype of tjit", t->name, ox_type_name(t->type));
 		else if (!ox_literal(l->m, t, l->why))
 			return false;
 		else
-			l->m->literal[g->init_value[i]] = t;
+			l->m->literal[v] = t;
 	}
+	for (int i = 0; i < g->nin; i++) g->in[i].initialized = find(&l->s, g->in[i].name) >= first;
 	return true;
 }
 
@@ -331,16 +340,23 @@ static bool link_graph(linker *l, ox_graph *g)
 static bool link_function(linker *l, ox_graph *g)
 {
 	if (g->state == 2) return true;
+	if (l->depth == DEEPEST_CALLS) return kit_no(l->why, TJ_ERR_LIMIT, "functions call each other more than %d deep", DEEPEST_CALLS);
 	if (g->state == 1) return kit_no(l->why, TJ_ERR_PARSE, "the function %.100s calls itself", g->name);
 	const scope around = l->s;
 	const ox_graph *const fn = l->fn;
+	const int64_t nodes = l->nodes;
 	l->s = (scope){ 0 };
 	l->fn = g;
 	g->state = 1;
+	l->nodes = 0;
+	l->depth++;
 	bool ok = true;
 	for (int i = 0; ok && i < g->npreset; i++) ok = !g->preset[i].t || ox_literal(l->m, g->preset[i].t, l->why);
 	ok = ok && link_graph(l, g);
 	g->state = 2;
+	g->nodes = l->nodes;
+	l->nodes = nodes;
+	l->depth--;
 	free(l->s.v);
 	free(l->s.bucket);
 	l->s = around;
@@ -353,9 +369,9 @@ static void check_ends(linker *l, const ox_info *v, int n, const char *what)
 	tj_dtype dtype;
 	for (int i = 0; i < n; i++) {
 		if (strcmp(v[i].kind, "tensor") && *v[i].kind)
-			ox_refuse(l->m, l->r, NULL, "%s %.100s is of kind %s, no tensor", what, v[i].name, v[i].kind);
+			ox_refuse(l->r, NULL, "%s %.100s is of kind %s, no tensor", what, v[i].name, v[i].kind);
 		else if (v[i].type && !ox_dtype(v[i].type, &dtype))
-			ox_refuse(l->m, l->r, NULL, "%s %.100s is %s, which is no dtype of tjit", what, v[i].name, ox_type_name(v[i].type));
+			ox_refuse(l->r, NULL, "%s %.100s is %s, which is no dtype of tjit", what, v[i].name, ox_type_name(v[i].type));
 	}
 }
 
@@ -364,7 +380,7 @@ bool ox_link(tj_model *m, ox_refusals *r, kit_why *why)
 	linker l = { .m = m, .r = r, .why = why };
 	const int opset = opset_of(&l, "");
 	if (opset < OPSET_LEAST || opset > OPSET_MOST)
-		ox_refuse(m, r, NULL, "opset %d: %d to %d are supported; onnx.version_converter makes another one", opset, OPSET_LEAST,
+		ox_refuse(r, NULL, "opset %d: %d to %d are supported; onnx.version_converter makes another one", opset, OPSET_LEAST,
 		          OPSET_MOST);
 	check_ends(&l, m->graph->in, m->graph->nin, "input");
 	check_ends(&l, m->graph->out, m->graph->nout, "output");

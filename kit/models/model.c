@@ -16,12 +16,7 @@ static bool in_map(const tj_model *m, const ox_tensor *t, tj_dtype dtype)
 
 static tj_tensor *weight(const char *site, tj_model *m, ox_tensor *t, tj_dtype dtype)
 {
-	if (in_map(m, t, dtype)) {
-		kit_map *const map = t->map ? t->map : m->map;
-		tj_tensor *w = tj_wrap_at(site, m->c, dtype, t->dim, NULL, t->data, kit_map_drop, kit_map_hold(map));
-		if (tj_is_poison(w)) kit_map_drop(map);
-		return w;
-	}
+	if (in_map(m, t, dtype)) return kit_map_wrap(site, m->c, dtype, t->dim, t->data, t->map ? t->map : m->map);
 	void *data = malloc(t->bytes ? t->bytes : 1);
 	if (!data) return tj_fail_at(site, TJ_ERR_NOMEM, op, NULL, "out of memory for the %zu bytes of %.80s", t->bytes, t->name);
 	if (t->bytes) memcpy(data, t->data, t->bytes);
@@ -50,13 +45,6 @@ static bool make_weights(const char *site, tj_model *m)
 }
 
 /* ---- inputs and outputs ---- */
-static bool is_initializer(const ox_graph *g, const char *name)
-{
-	for (int i = 0; i < g->ninit; i++)
-		if (!strcmp(g->init[i].name, name)) return true;
-	return false;
-}
-
 static tj_onnx_value described(const ox_info *v)
 {
 	tj_onnx_value d = { .name = v->name, .dtype = TJ_F32, .rank = v->rank };
@@ -74,7 +62,7 @@ static bool list_ends(tj_model *m)
 	m->in_value = calloc((size_t)g->nin + 1, sizeof *m->in_value);
 	if (!m->in || !m->out || !m->in_value) return false;
 	for (int i = 0; i < g->nin; i++) {
-		if (is_initializer(g, g->in[i].name)) continue;
+		if (g->in[i].initialized) continue;
 		m->in[m->nin] = described(&g->in[i]);
 		m->in_value[m->nin++] = g->in[i].value;
 	}
@@ -225,9 +213,8 @@ static void leave_lines(tj_model *m)
 static bool read_model(tj_model *m, ox_refusals *r, kit_why *w)
 {
 	size_t bytes;
-	if (!(m->map = kit_map_open(m->path, w))) return false;
 	const unsigned char *v = kit_map_data(m->map, &bytes);
-	return ox_decode(m, (ox_wire){ v, v + bytes }, w) && ox_link(m, r, w);
+	return ox_decode(m, (ox_wire){ v, v + bytes }, w) && ox_link(m, r, w) && ((list_ends(m) && count_ops(m)) || kit_no_memory(w));
 }
 
 static void refused(const char *site, const tj_model *m, const ox_refusals *r)
@@ -245,13 +232,9 @@ tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const t
 	kit_why w = { 0 };
 	ox_refusals r = { .tell = o.on_refused, .self = o.on_refused_self };
 	tj_model *m = calloc(1, sizeof *m);
-	bool ok = m || kit_no_memory(&w);
-	if (ok && !path) ok = kit_no(&w, TJ_ERR_ARG, "the path is NULL");
-	if (ok && !(m->path = strdup(path))) ok = kit_no_memory(&w);
-	if (ok) {
-		m->c = c;
-		ok = (begin_lines(m) || kit_no_memory(&w)) && read_model(m, &r, &w) && ((list_ends(m) && count_ops(m)) || kit_no_memory(&w));
-	}
+	if (m) m->c = c;
+	bool ok = (m || kit_no_memory(&w)) && kit_map_path(path, &m->path, &m->map, &w) && (begin_lines(m) || kit_no_memory(&w)) &&
+	          read_model(m, &r, &w);
 	if (!ok)
 		kit_report(site, op, path, &w);
 	else if (r.n)
@@ -285,7 +268,6 @@ void tj_model_close(tj_model *m)
 	for (int i = 0; i < m->nfn; i++) drop_maps(&m->fn[i]);
 	kit_map_drop(m->map);
 	free(m->literal);
-	free(m->maker);
 	free(m->freeze);
 	free(m->in);
 	free(m->out);

@@ -84,6 +84,7 @@ typedef struct ox_info {              /* ValueInfoProto */
 	int64_t dim[TJ_MAX_RANK + 1]; /* -1: not known */
 	const char *symbol[TJ_MAX_RANK]; /* name of a size that is not known; NULL: it has none */
 	int value;
+	bool initialized;             /* of an input: an initializer has its name */
 } ox_info;
 
 typedef struct ox_node {
@@ -104,7 +105,6 @@ typedef struct ox_graph {             /* GraphProto; also FunctionProto */
 	struct ox_graph *parent;
 	ox_node *node;
 	ox_tensor *init;
-	int *init_value;
 	ox_info *in, *out, *info;
 	int nnode, ninit, nin, nout, ninfo;
 	ox_attr *preset;              /* of a function: attributes with values that a call may leave out */
@@ -112,6 +112,7 @@ typedef struct ox_graph {             /* GraphProto; also FunctionProto */
 	struct ox_import *import;     /* of a function */
 	int nimport;
 	int state;                    /* of a function while linking: 0 not seen, 1 on the way, 2 done */
+	int64_t nodes;                /* of a function: that one call of it walks, also in functions that it calls */
 } ox_graph;
 
 typedef struct ox_import { const char *domain; int64_t version; } ox_import;
@@ -136,7 +137,6 @@ struct tj_model {
 	int nfn;
 	int nvalue;                   /* of all graphs */
 	ox_tensor **literal;          /* by value: an initializer or the value of a Constant; NULL: neither */
-	ox_node **maker;              /* by value, for messages */
 	tj_tensor ***freeze;
 	tj_fn *f;
 	tj_onnx_value *in, *out;
@@ -144,7 +144,6 @@ struct tj_model {
 	int *in_value;
 	tj_onnx_count *count;
 	int ncount;
-	bool fast_reads;
 	char *shapes;
 };
 
@@ -162,15 +161,12 @@ typedef struct ox_refusals {
 	char first[400];
 } ox_refusals;
 bool ox_link(tj_model *m, ox_refusals *r, kit_why *why); /* true: r->n may be above 0 */
-void ox_refuse(tj_model *m, ox_refusals *r, const ox_node *n, const char *fmt, ...) TJ_PRINTF(4, 5);
+void ox_refuse(ox_refusals *r, const ox_node *n, const char *fmt, ...) TJ_PRINTF(3, 4);
 
 /* ---- the body ---- */
 typedef struct ox_value {
-	tj_tensor *t;                 /* NULL: not made of the host value yet, or absent */
-	const ox_host *h;             /* NULL: the host does not know it */
-	struct ox_value *list;        /* a sequence of n; NULL: none */
-	int64_t n;
-	bool sequence, optional;      /* optional: an empty optional */
+	tj_tensor *t;                 /* NULL: not made of the host value yet */
+	const ox_host *h;             /* NULL: the host does not know it; without t, too, the value is absent */
 } ox_value;
 typedef struct ox_run {
 	tj_model *m;
@@ -178,7 +174,7 @@ typedef struct ox_run {
 	ox_arena arena;
 	ox_value *v;                  /* by number of the value */
 	const struct ox_frame *frame; /* the local function that runs */
-	bool region;                  /* in a callback of control flow: no values can be read */
+	bool region;                  /* in a callback of control flow, whose tensors end with it: values of the host keep none */
 	bool failed;
 } ox_run;
 typedef struct ox_frame { const struct ox_frame *up; const ox_node *call; const ox_graph *fn; } ox_frame;
@@ -190,12 +186,14 @@ typedef struct ox_call {
 } ox_call;
 typedef tj_tensor *ox_fn(ox_call *o, const char *site); /* the first result; others in o->out. NULL: o->out[0] is set */
 
+typedef bool ox_folder(ox_call *o); /* all inputs are known. true: o->out are known, too; false: the op computes them */
+
 typedef struct ox_row {
 	const char *domain, *name, *since; /* since: the versions at which the op changed, "1,6,13" */
 	int in_least, in_most, out_most;
 	const char *attrs;            /* "axis:i keepdims:i"; letters: ox_attr_letter() */
 	uint32_t reads;               /* bit k: the host reads input k; bit 31: the op runs graphs */
-	bool folds;                   /* fold.c computes it when all inputs are known */
+	ox_folder *fold;              /* of fold.c; NULL: none */
 	ox_fn *fn;
 } ox_row;
 extern const ox_row ox_rows[];        /* ends with a row without a name */
@@ -207,6 +205,7 @@ tj_body ox_body;
 bool ox_walk(ox_run *r, const ox_graph *g); /* false: failed, reported */
 const ox_attr *ox_attribute(const ox_call *o, const char *name);
 int64_t ox_int(const ox_call *o, const char *name, int64_t preset);
+int ox_small(const ox_call *o, const char *name, int preset); /* the same, within the limits of int32_t */
 double ox_float(const ox_call *o, const char *name, double preset);
 const char *ox_string(const ox_call *o, const char *name, const char *preset);
 bool ox_is(const ox_call *o, const char *name, const char *preset, const char *value); /* the attribute has this value */
@@ -215,6 +214,7 @@ bool ox_has(const ox_call *o, int k);       /* input k is given */
 ox_value *ox_in(const ox_call *o, int k);   /* of an input that is given */
 tj_tensor *ox_t(const ox_call *o, int k);   /* as a tensor; NULL: left out */
 const ox_host *ox_h(const ox_call *o, int k); /* known values; if need be a boundary reads them. NULL: left out, or failed */
+bool ox_number(const ox_call *o, int k, int64_t *to); /* one known integer, or a float without its fraction; false: it is none, reported */
 tj_tensor *ox_fail(const ox_call *o, tj_status code, const char *hint, const char *fmt, ...) TJ_PRINTF(4, 5);
 tj_tensor *ox_tensor_of(ox_run *r, ox_value *v, const char *site);
 const ox_host *ox_host_of(ox_run *r, ox_value *v, const char *site);
@@ -224,10 +224,12 @@ ox_host *ox_new_host(ox_arena *a, tj_dtype dtype, int rank, const int64_t *dim);
 void *ox_room(const ox_call *o, size_t bytes);       /* of the run; NULL: failed */
 
 /* ---- fold.c ---- */
-bool ox_fold(ox_call *o); /* true: o->out are known */
+ox_folder ox_fold_cast, ox_fold_cast_like, ox_fold_concat, ox_fold_constant_of_shape, ox_fold_expand, ox_fold_gather, ox_fold_identity,
+	ox_fold_many, ox_fold_negative, ox_fold_not, ox_fold_range, ox_fold_reduce, ox_fold_reshape, ox_fold_round_down_or_up, ox_fold_size,
+	ox_fold_slice, ox_fold_split, ox_fold_squeeze, ox_fold_unsqueeze, ox_fold_where;
 
 /* The functions of the table; several rows may have one. */
-#define OX(domain, name, since, least, most, out, attrs, reads, folds, fn) ox_fn fn;
+#define OX(domain, name, since, least, most, out, attrs, reads, fold, fn) ox_fn fn;
 #include "kit/models/ops.def"
 #undef OX
 
@@ -238,7 +240,7 @@ bool ox_is_float(tj_tensor *t);
 tj_tensor *ox_like(const char *site, tj_tensor *x, tj_tensor *like); /* cast to the dtype of like */
 tj_tensor *ox_scalar(const char *site, tj_dtype dtype, double v);    /* 0-d */
 int64_t ox_dims_of(tj_tensor *t, int64_t dim[TJ_MAX_RANK + 1]);      /* the shape, ended; returns the rank */
-/* [n] along an axis of a tensor of this rank: [1,..,n,..,1] */
+/* [n] along an axis of a tensor of this rank: [1,..,n,..,1]; an error: there is no such axis */
 tj_tensor *ox_along(const char *site, tj_tensor *x, int axis, int rank);
 tj_tensor *ox_transposed(const char *site, tj_tensor *x); /* the last two axes are swapped */
 /* windows.c: the convolution of a node, without its bias */

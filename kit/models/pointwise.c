@@ -120,7 +120,11 @@ tj_tensor *ox_hard_sigmoid(ox_call *o, const char *site)
 	return tj_minimum(tj_maximum(y, tj_f(0)), tj_f(1));
 }
 
-tj_tensor *ox_thresholded_relu(ox_call *o, const char *site) { return tj_threshold(X, F("alpha", 1), 0); }
+tj_tensor *ox_thresholded_relu(ox_call *o, const char *site) /* of NaN it is 0 */
+{
+	tj_tensor *x = X;
+	return tj_where(tj_gt(x, tj_f(F("alpha", 1))), x, ox_scalar(site, tj_dtype_of(x), 0));
+}
 
 tj_tensor *ox_shrink(ox_call *o, const char *site)
 {

@@ -119,7 +119,8 @@ static tj_tensor *spread(ox_call *o, const char *site, tj_tensor *x, tj_tensor *
 		return axis < 0 ? ox_fail(o, TJ_ERR_ARG, NULL, "its axis is not there") : ox_along(site, s, axis, rank);
 	if (tj_rank(s) != rank || axis < 0) return ox_fail(o, TJ_ERR_SHAPE, NULL, "the scale has %d axes, x has %d", tj_rank(s), rank);
 	if (!block) return s;
-	return tj_slice(tj_repeat_interleave(s, block, axis), axis, 0, tj_dim(x, axis), 1);
+	const int64_t n = tj_dim(x, axis); /* one block may be longer than the axis */
+	return tj_slice(tj_repeat_interleave(s, n && block > n ? n : block, axis), axis, 0, n, 1);
 }
 
 tj_tensor *ox_quantize_linear(ox_call *o, const char *site)

@@ -133,6 +133,7 @@ static bool activations(ox_call *o, kind k, int direction, act to[ACTS])
 	const int each = k == LSTM ? 3 : k == GRU ? 2 : 1;
 	const ox_attr *a = ox_attribute(o, "activations"), *alpha = ox_attribute(o, "activation_alpha"),
 		      *beta = ox_attribute(o, "activation_beta");
+	if (a && a->type != OX_A_STRINGS) a = NULL; /* of a function, where its type is not checked */
 	if (a && a->n % each) return ox_fail(o, TJ_ERR_ARG, NULL, "%lld activations", (long long)a->n), false;
 	for (int i = 0; i < each; i++) {
 		const int64_t at = direction * each + i;

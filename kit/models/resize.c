@@ -6,7 +6,7 @@
 #include <math.h>
 
 #define X ox_t(o, 0)
-enum { MOST_SIZE = 1 << 24 }; /* elements of an axis */
+enum { MOST_SIZE = 1 << 24, MOST_TAPS = 1 << 26 }; /* elements of an axis; weights of all of them */
 
 typedef struct axis {
 	int64_t in, out;
@@ -30,7 +30,7 @@ static double place_of(const char *mode, const axis *a, double i)
 	if (!strcmp(mode, "tf_crop_and_resize"))
 		return a->roi[0] * (in - 1) +
 		       (a->length == 1 ? (a->roi[1] - a->roi[0]) * (in - 1) / 2 : i * (a->roi[1] - a->roi[0]) * (in - 1) / (a->length - 1));
-	if (!strcmp(mode, "pytorch_half_pixel") && a->length == 1) return -0.5;
+	if (!strcmp(mode, "pytorch_half_pixel") && a->out <= 1) return 0;
 	if (!strcmp(mode, "half_pixel_symmetric")) return in / 2 * (1 - (double)a->out / a->length) + (i + 0.5) / a->scale - 0.5;
 	return (i + 0.5) / a->scale - 0.5;
 }
@@ -74,7 +74,10 @@ static bool make_taps(ox_call *o, const axis *a, taps *t)
 	const char *rule = ox_string(o, "nearest_mode", o->n->opset < 11 ? "floor" : "round_prefer_floor");
 	const bool is_nearest = !strcmp(mode, "nearest"), is_cubic = !strcmp(mode, "cubic");
 	const double stretch = ox_int(o, "antialias", 0) && a->scale < 1 ? a->scale : 1, reach = is_cubic ? 2 : 1;
-	t->n = is_nearest ? 1 : 2 * (int)ceil(reach / stretch);
+	const double places = is_nearest ? 1 : 2 * ceil(reach / stretch);
+	if (places * (double)a->out > MOST_TAPS)
+		return ox_fail(o, TJ_ERR_LIMIT, NULL, "a scale of %g takes %g elements for each of %lld", a->scale, places, (long long)a->out), false;
+	t->n = a->out ? (int)places : 1;
 	t->out = a->out;
 	t->at = ox_room(o, (size_t)(a->out * t->n) * sizeof *t->at);
 	t->w = ox_room(o, (size_t)(a->out * t->n) * sizeof *t->w);
@@ -190,9 +193,9 @@ tj_tensor *ox_resize(ox_call *o, const char *site)
 tj_tensor *ox_upsample(ox_call *o, const char *site)
 {
 	const ox_attr *a = ox_attribute(o, "scales");
-	if (!a) return resized(o, site, ox_h(o, 1), NULL, NULL);
+	if (!a || a->type != OX_A_FLOATS) return resized(o, site, ox_h(o, 1), NULL, NULL);
 	ox_host *h = ox_new_host(&o->r->arena, TJ_F32, 1, &a->n);
-	for (int64_t k = 0; h && k < a->n; k++) h->f[k] = (double)a->floats[k];
+	for (int64_t k = 0; h && k < h->n; k++) h->f[k] = (double)a->floats[k];
 	return h ? resized(o, site, h, NULL, NULL) : ox_room(o, SIZE_MAX);
 }
 
@@ -259,6 +262,8 @@ tj_tensor *ox_roi_align(ox_call *o, const char *site)
 	if (n < 1)
 		return ox_fail(o, TJ_ERR_ARG, "sampling_ratio 1 or more",
 		               "sampling_ratio 0 takes another number of places for each region");
+	if (rows < 1 || columns < 1 || rows > INT16_MAX || columns > INT16_MAX || n > INT16_MAX)
+		return ox_fail(o, TJ_ERR_LIMIT, NULL, "%lld x %lld bins of %lld places", (long long)rows, (long long)columns, (long long)n);
 	if (tj_rank(x) != 4 || tj_rank(boxes) != 2 || tj_dim(boxes, 1) != 4)
 		return ox_fail(o, TJ_ERR_SHAPE, NULL, "x [N,C,H,W] and rois [R,4] are needed");
 	const rois r = { site, x, ox_t(o, 2), tj_dim(x, 2), tj_dim(x, 3) };

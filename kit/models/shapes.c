@@ -7,8 +7,8 @@
 /* ---- shared ---- */
 int ox_axis(int64_t axis, int rank)
 {
-	if (axis < 0) axis += rank;
-	return axis >= 0 && axis < rank ? (int)axis : -1;
+	if (axis < -rank || axis >= rank) return -1;
+	return (int)(axis < 0 ? axis + rank : axis);
 }
 
 int64_t ox_dims_of(tj_tensor *t, int64_t dim[TJ_MAX_RANK + 1])
@@ -35,6 +35,8 @@ tj_tensor *ox_scalar(const char *site, tj_dtype dtype, double v) { return tj_ful
 tj_tensor *ox_along(const char *site, tj_tensor *x, int axis, int rank)
 {
 	int64_t dim[TJ_MAX_RANK + 1];
+	if (axis < 0 || axis >= rank || rank > TJ_MAX_RANK)
+		return tj_fail_at(site, TJ_ERR_SHAPE, "onnx", NULL, "%d axes are too few or too many for this op", rank);
 	for (int i = 0; i < rank; i++) dim[i] = 1;
 	dim[axis] = tj_numel(x);
 	dim[rank] = TJ_END_DIM;
@@ -188,6 +190,7 @@ tj_tensor *ox_unsqueeze(ox_call *o, const char *site)
 	const ox_host *h = ox_has(o, 1) ? ox_h(o, 1) : NULL;
 	ox_ints(o, "axes", &n);
 	const int64_t rank = tj_rank(x) + (h ? h->n : n);
+	if (tj_is_poison(x)) return x;
 	if (rank > TJ_MAX_RANK) return ox_fail(o, TJ_ERR_LIMIT, NULL, "its result has %lld axes", (long long)rank);
 	if (!axes_of(o, 1, (int)rank, axes, &any)) return NULL;
 	for (int i = 0; axes[i] != TJ_END_DIM; i++) one[axes[i]] = true;
@@ -228,7 +231,7 @@ static tj_tensor *slice_axis(ox_call *o, tj_tensor *x, int64_t axis, int64_t sta
 	if (!step) return ox_fail(o, TJ_ERR_ARG, NULL, "a step is 0");
 	const int64_t n = tj_dim(x, a);
 	if (stop == INT64_MIN || (step < 0 && stop < -n)) stop = TJ_END_DIM; /* down to the first */
-	if (start == INT64_MIN) start = INT64_MIN + 1;
+	if (start < -n) start = -n; /* the first: ONNX says so for negative steps, too, unlike Python */
 	return tj_slice(x, a, start, stop, step);
 }
 
@@ -290,7 +293,7 @@ static tj_tensor *joined(ox_call *o, tj_tensor *(*join)(const char *, tj_list, i
 tj_tensor *ox_concat(ox_call *o, const char *site)
 {
 	(void)site;
-	return joined(o, tj_cat_at, (int)ox_int(o, "axis", 0));
+	return joined(o, tj_cat_at, ox_small(o, "axis", 0));
 }
 
 tj_tensor *ox_tile(ox_call *o, const char *site)
@@ -314,7 +317,8 @@ tj_tensor *ox_pad(ox_call *o, const char *site)
 	if (o->r->failed) return NULL;
 	if (h && h->i) v = h->i, n = h->n;
 	const int64_t count = axes ? axes->n : rank;
-	if (!v || n != 2 * count) return ox_fail(o, TJ_ERR_ARG, NULL, "%lld pads for %lld axes", (long long)n, (long long)count);
+	if (!v || n != 2 * count || (axes && !axes->i))
+		return ox_fail(o, TJ_ERR_ARG, NULL, "%lld pads for %lld axes", (long long)n, (long long)count);
 	for (int64_t i = 0; i < count; i++) {
 		const int a = ox_axis(axes ? axes->i[i] : i, rank);
 		if (a < 0) return bad_axis(o, axes ? axes->i[i] : i, rank);
@@ -343,7 +347,8 @@ tj_tensor *ox_depth_to_space(ox_call *o, const char *site)
 {
 	tj_tensor *x = X;
 	const int64_t b = ox_int(o, "blocksize", 1), n = tj_dim(x, 0), c = tj_dim(x, 1), h = tj_dim(x, 2), w = tj_dim(x, 3);
-	if (b < 1 || tj_rank(x) != 4 || c % (b * b)) return ox_fail(o, TJ_ERR_SHAPE, NULL, "blocksize %lld does not fit", (long long)b);
+	if (b < 1 || b > INT16_MAX || tj_rank(x) != 4 || c % (b * b))
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "blocksize %lld does not fit", (long long)b);
 	const bool dcr = ox_is(o, "mode", "DCR", "DCR");
 	x = dcr ? tj_reshape(x, TJ_SHAPE(n, b, b, c / (b * b), h, w)) : tj_reshape(x, TJ_SHAPE(n, c / (b * b), b, b, h, w));
 	x = dcr ? tj_permute(x, TJ_AXES(0, 3, 4, 1, 5, 2)) : tj_permute(x, TJ_AXES(0, 1, 4, 2, 5, 3));
@@ -354,7 +359,8 @@ tj_tensor *ox_space_to_depth(ox_call *o, const char *site)
 {
 	tj_tensor *x = X;
 	const int64_t b = ox_int(o, "blocksize", 1), n = tj_dim(x, 0), c = tj_dim(x, 1), h = tj_dim(x, 2), w = tj_dim(x, 3);
-	if (b < 1 || tj_rank(x) != 4 || h % b || w % b) return ox_fail(o, TJ_ERR_SHAPE, NULL, "blocksize %lld does not fit", (long long)b);
+	if (b < 1 || b > INT16_MAX || tj_rank(x) != 4 || h % b || w % b)
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "blocksize %lld does not fit", (long long)b);
 	x = tj_reshape(x, TJ_SHAPE(n, c, h / b, b, w / b, b));
 	x = ox_is(o, "mode", "DCR", "CRD") ? tj_permute(x, TJ_AXES(0, 1, 3, 5, 2, 4)) : tj_permute(x, TJ_AXES(0, 3, 5, 1, 2, 4));
 	return tj_reshape(x, TJ_SHAPE(n, c * b * b, h / b, w / b));
@@ -362,9 +368,8 @@ tj_tensor *ox_space_to_depth(ox_call *o, const char *site)
 
 tj_tensor *ox_trilu(ox_call *o, const char *site)
 {
-	const ox_host *k = ox_has(o, 1) ? ox_h(o, 1) : NULL;
-	const int64_t d = k && k->i ? k->i[0] : 0;
-	if (o->r->failed) return NULL;
+	int64_t d = 0;
+	if (ox_has(o, 1) && !ox_number(o, 1, &d)) return NULL;
 	return ox_int(o, "upper", 1) ? tj_triu(X, d) : tj_tril(X, d);
 }
 
@@ -374,11 +379,14 @@ tj_tensor *ox_center_crop_pad(ox_call *o, const char *site)
 	const ox_host *s = ox_h(o, 1);
 	int64_t axes[TJ_MAX_RANK + 1], pads[2 * TJ_MAX_RANK + 1] = { 0 };
 	bool any;
+	int64_t n;
 	const int rank = tj_rank(x);
-	if (!s || !s->i || !axes_of(o, 9, rank, axes, &any)) return NULL;
+	ox_ints(o, "axes", &n);
+	if (o->r->failed || !axes_of(o, 9, rank, axes, &any)) return NULL;
+	if (!s || !s->i || s->n != (any ? n : rank)) return ox_fail(o, TJ_ERR_ARG, NULL, "its shape does not fit its axes");
 	for (int i = 0; i < s->n; i++) {
 		const int a = any ? (int)axes[i] : i;
-		if (a >= rank || s->i[i] < 0 || s->i[i] > INT32_MAX) return bad_axis(o, a, rank);
+		if (s->i[i] < 0 || s->i[i] > INT32_MAX) return ox_fail(o, TJ_ERR_ARG, NULL, "a size of %lld", (long long)s->i[i]);
 		const int64_t had = tj_dim(x, a), want = s->i[i], more = want - had;
 		if (more < 0)
 			x = tj_slice(x, a, -more / 2, -more / 2 + want, 1);
@@ -392,7 +400,8 @@ tj_tensor *ox_center_crop_pad(ox_call *o, const char *site)
 tj_tensor *ox_reverse_sequence(ox_call *o, const char *site)
 {
 	tj_tensor *x = X, *lengths = ox_t(o, 1);
-	const int batch = (int)ox_int(o, "batch_axis", 1), time = (int)ox_int(o, "time_axis", 0), rank = tj_rank(x);
+	const int rank = tj_rank(x), batch = ox_axis(ox_int(o, "batch_axis", 1), rank), time = ox_axis(ox_int(o, "time_axis", 0), rank);
+	if (batch < 0 || time < 0) return ox_fail(o, TJ_ERR_ARG, NULL, "its axes are not there: the tensor has %d", rank);
 	const int64_t n = tj_dim(x, time);
 	int64_t dim[TJ_MAX_RANK + 1];
 	tj_tensor *t = ox_along(site, tj_arange(TJ_I64, 0, n, 1), time, rank), *l = ox_along(site, lengths, batch, rank);

@@ -65,11 +65,11 @@ tj_tensor *ox_dft(ox_call *o, const char *site)
 	tj_tensor *x = X;
 	const int rank = tj_rank(x);
 	const bool inverse = ox_int(o, "inverse", 0), half = ox_int(o, "onesided", 0), by_input = o->n->opset >= 20;
-	const ox_host *length = ox_has(o, 1) ? ox_h(o, 1) : NULL, *given = by_input && ox_has(o, 2) ? ox_h(o, 2) : NULL;
-	if (o->r->failed) return NULL;
-	const int axis = ox_axis(by_input ? given && given->i ? given->i[0] : -2 : ox_int(o, "axis", 1), rank);
+	int64_t length = -1, at = by_input ? -2 : ox_int(o, "axis", 1);
+	if ((ox_has(o, 1) && !ox_number(o, 1, &length)) || (by_input && ox_has(o, 2) && !ox_number(o, 2, &at))) return NULL;
+	const int axis = ox_axis(at, rank);
 	if (rank < 2 || axis < 0 || axis == rank - 1) return ox_fail(o, TJ_ERR_ARG, NULL, "its axis is not there: x has %d", rank);
-	const int64_t had = tj_dim(x, axis), n = length && length->i ? length->i[0] : inverse && half ? 2 * (had - 1) : had;
+	const int64_t had = tj_dim(x, axis), n = ox_has(o, 1) ? length : inverse && half ? 2 * (had - 1) : had;
 	if (n < 1 || n > LONGEST)
 		return ox_fail(o, TJ_ERR_LIMIT, NULL, "a transform of length %lld; 1 to %d are possible", (long long)n, LONGEST);
 	x = tj_movedim(x, TJ_AXES(axis), TJ_AXES(rank - 2));
@@ -83,14 +83,14 @@ tj_tensor *ox_dft(ox_call *o, const char *site)
 tj_tensor *ox_stft(ox_call *o, const char *site)
 {
 	tj_tensor *x = X, *window = ox_t(o, 2);
-	const ox_host *step = ox_h(o, 1), *length = ox_has(o, 3) ? ox_h(o, 3) : NULL;
-	if (!step || !step->i || step->n != 1 || step->i[0] < 1 || o->r->failed)
-		return ox_fail(o, TJ_ERR_ARG, NULL, "frame_step is not 1 or more");
+	int64_t step, length = -1;
+	if (!ox_number(o, 1, &step) || (ox_has(o, 3) && !ox_number(o, 3, &length))) return NULL;
+	if (step < 1) return ox_fail(o, TJ_ERR_ARG, NULL, "frame_step is not 1 or more");
 	if (tj_rank(x) == 2) x = tj_unsqueeze(x, 2);
-	const int64_t n = length && length->i ? length->i[0] : window ? tj_dim(window, 0) : tj_dim(x, 1);
+	const int64_t n = ox_has(o, 3) ? length : window ? tj_dim(window, 0) : tj_dim(x, 1);
 	if (tj_rank(x) != 3 || n < 1 || n > LONGEST)
 		return ox_fail(o, TJ_ERR_SHAPE, NULL, "a signal [N,L,1 or 2] and frames of 1 to %d are needed", LONGEST);
-	tj_tensor *f = tj_permute(tj_unfold(x, 1, n, step->i[0], 1), TJ_AXES(0, 1, 3, 2)); /* [N,frames,n,1 or 2] */
+	tj_tensor *f = tj_permute(tj_unfold(x, 1, n, step, 1), TJ_AXES(0, 1, 3, 2)); /* [N,frames,n,1 or 2] */
 	if (window) f = tj_mul(f, tj_reshape(window, TJ_SHAPE(n, 1)));
 	tj_tensor *y = transform(o, site, f, n, ox_int(o, "onesided", 1) ? n / 2 + 1 : n, false);
 	return y ? ox_like(site, y, X) : NULL;
@@ -111,7 +111,7 @@ tj_tensor *ox_mel_weight_matrix(ox_call *o, const char *site)
 		     high = to_mel(number(o, 4));
 	tj_dtype dtype = TJ_F32;
 	ox_dtype(ox_int(o, "output_datatype", OX_FLOAT), &dtype);
-	if (!(bins >= 1 && bins <= LONGEST && length >= 2 && length <= 2 * LONGEST && rate >= 1) || isnan(low) || isnan(high) || high < low)
+	if (!(bins >= 1 && bins <= LONGEST && length >= 2 && length <= 2 * LONGEST && rate >= 1) || !(low >= 0 && high >= low && high < 1e4))
 		return ox_fail(o, TJ_ERR_ARG, NULL, "its numbers are not possible");
 	const int64_t n = (int64_t)bins, rows = (int64_t)length / 2 + 1;
 	double *v = ox_room(o, (size_t)(rows * n) * sizeof *v), edge[3];

@@ -3,11 +3,11 @@
 #include "kit/models/models.h"
 
 const ox_row ox_rows[] = {
-#define OX(domain, name, since, least, most, out, attrs, reads, folds, fn) \
-	{ domain, name, since, least, most, out, attrs, reads, folds, fn },
+#define OX(domain, name, since, least, most, out, attrs, reads, fold, fn) \
+	{ domain, name, since, least, most, out, attrs, reads, fold, fn },
 #include "kit/models/ops.def"
 #undef OX
-	{ NULL, NULL, NULL, 0, 0, 0, NULL, 0, false, NULL },
+	{ NULL, NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL },
 };
 
 const ox_row *ox_find_row(const char *domain, const char *name)

@@ -2,6 +2,7 @@
 /* walk: the body of a model. It walks the nodes in their order; what it knows of values stays on the host, the rest are ops of <tj.h>. */
 #include "kit/models/models.h"
 
+#include <math.h>
 #include <stdarg.h>
 
 /* ---- attributes ---- */
@@ -30,6 +31,12 @@ int64_t ox_int(const ox_call *o, const char *name, int64_t preset)
 {
 	const ox_attr *a = ox_attribute(o, name);
 	return a && a->type == OX_A_INT ? a->i : preset;
+}
+
+int ox_small(const ox_call *o, const char *name, int preset)
+{
+	const int64_t v = ox_int(o, name, preset);
+	return v > INT32_MAX ? INT32_MAX : v < INT32_MIN ? INT32_MIN : (int)v;
 }
 
 double ox_float(const ox_call *o, const char *name, double preset)
@@ -112,9 +119,11 @@ tj_tensor *ox_tensor_of(ox_run *r, ox_value *v, const char *site)
 	if (v->t || !v->h) return v->t;
 	const size_t size = tj_dtype_size(v->h->dtype);
 	unsigned char *data = ox_take(&r->arena, (size_t)v->h->n * size);
-	if (!data) return r->failed = true, v->t = tj_fail_at(site, TJ_ERR_NOMEM, "onnx", NULL, "out of memory");
+	if (!data) return r->failed = true, tj_fail_at(site, TJ_ERR_NOMEM, "onnx", NULL, "out of memory");
 	for (int64_t k = 0; k < v->h->n; k++) put_element(v->h, k, data + (size_t)k * size);
-	return v->t = tj_constant_at(site, r->c, v->h->dtype, v->h->dim, data);
+	tj_tensor *t = tj_constant_at(site, r->c, v->h->dtype, v->h->dim, data);
+	if (!r->region) v->t = t;
+	return t;
 }
 
 const ox_host *ox_host_of(ox_run *r, ox_value *v, const char *site)
@@ -144,6 +153,15 @@ tj_tensor *ox_t(const ox_call *o, int k) { return ox_has(o, k) ? ox_tensor_of(o-
 
 const ox_host *ox_h(const ox_call *o, int k) { return ox_has(o, k) ? ox_host_of(o->r, ox_in(o, k), o->site) : NULL; }
 
+bool ox_number(const ox_call *o, int k, int64_t *to)
+{
+	const ox_host *h = ox_h(o, k);
+	if (o->r->failed) return false;
+	if (!h || h->n != 1 || (h->f && !(fabs(h->f[0]) < 0x1p62))) return ox_fail(o, TJ_ERR_ARG, NULL, "input %d is not one number", k), false;
+	*to = h->f ? (int64_t)h->f[0] : h->i[0];
+	return true;
+}
+
 bool ox_wants(const ox_call *o, int k) { return k < o->n->nout && o->n->out[k] >= 0; }
 
 void ox_put(const ox_call *o, int k, tj_tensor *t)
@@ -172,12 +190,25 @@ static bool call_function(ox_run *r, const ox_node *n, ox_value *out)
 
 static bool is_bad(const ox_value *v) { return v->t && tj_is_poison(v->t); }
 
+/* What a node needs may be absent all the same: an argument of a function that its call leaves out, an empty optional. */
+static bool has_values(const ox_call *o)
+{
+	const ox_row *row = o->n->row;
+	for (int k = 0; k < (row->in_most < 0 ? o->n->nin : row->in_least) && k < o->n->nin; k++) {
+		const ox_value *v = ox_has(o, k) ? ox_in(o, k) : NULL;
+		if (v && !v->t && !v->h && row->fn != ox_identity && row->fn != ox_loop)
+			return ox_fail(o, TJ_ERR_ARG, NULL, "input %d has no value", k), false;
+	}
+	return true;
+}
+
 static bool run_row(ox_run *r, const ox_node *n, ox_value *out)
 {
 	ox_call o = { r, n, n->site, out };
-	if (n->row->folds && all_known(&o) && ox_fold(&o)) return !r->failed;
+	if (n->row->fold && all_known(&o) && n->row->fold(&o)) return !r->failed;
 	for (int k = 0; k < n->nin; k++)
 		if (ox_has(&o, k) && is_bad(ox_in(&o, k))) return false;
+	if (!has_values(&o)) return false;
 	tj_tensor *t = n->row->fn(&o, n->site);
 	if (t && n->nout) out[0] = (ox_value){ .t = t };
 	for (int k = 0; k < n->nout; k++)

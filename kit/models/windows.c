@@ -5,16 +5,20 @@
 #include <math.h>
 
 #define X ox_t(o, 0)
-enum { AXES = 3 };
+enum { AXES = 3, MOST = 1 << 30 }; /* sizes and paddings up to MOST: no sum of two products of them overflows */
 
 typedef struct window {
 	int n;
 	int64_t size[AXES], stride[AXES], dilation[AXES], before[AXES], after[AXES];
 } window;
 
-static void fill(int64_t *to, const int64_t *v, int64_t count, int n, int64_t preset)
+/* The n numbers of an attribute, or n times the preset; false: it has not n, reported. */
+static bool fill(ox_call *o, const char *name, int n, int64_t preset, int64_t *to)
 {
+	int64_t count;
+	const int64_t *v = ox_ints(o, name, &count);
 	for (int i = 0; i < n; i++) to[i] = v && i < count ? v[i] : preset;
+	return !v || count == n || (ox_fail(o, TJ_ERR_ARG, NULL, "%s has %lld numbers, not %d", name, (long long)count, n), false);
 }
 
 static int64_t reach(const window *w, int i) { return (w->size[i] - 1) * w->dilation[i] + 1; }
@@ -30,29 +34,32 @@ static void pad_to_same(window *w, tj_tensor *x, bool upper)
 	}
 }
 
+static bool is_padding(int64_t v) { return v >= -MOST && v <= MOST; }
+
 /* The window of a node whose kernel has these sizes (NULL: kernel_shape); false: reported. */
 static bool window_of(ox_call *o, tj_tensor *x, const int64_t *size, window *w)
 {
-	int64_t n, count;
-	const int64_t *v;
+	int64_t pads[2 * AXES];
 	w->n = tj_rank(x) - 2;
 	if (w->n < 1 || w->n > AXES) return ox_fail(o, TJ_ERR_SHAPE, "1 to 3 axes behind [N,C,...]", "x has %d axes", tj_rank(x)), false;
-	v = size ? size : ox_ints(o, "kernel_shape", &n);
-	if (!v || (!size && n != w->n)) return ox_fail(o, TJ_ERR_ARG, NULL, "kernel_shape does not fit x"), false;
-	fill(w->size, v, w->n, w->n, 1);
-	v = ox_ints(o, "strides", &count), fill(w->stride, v, count, w->n, 1);
-	v = ox_ints(o, "dilations", &count), fill(w->dilation, v, count, w->n, 1);
-	v = ox_ints(o, "pads", &count), fill(w->before, v, count, w->n, 0);
-	fill(w->after, v && count == 2 * w->n ? v + w->n : NULL, w->n, w->n, 0);
-	for (int i = 0; i < w->n; i++)
-		if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1 || w->size[i] > INT32_MAX || w->stride[i] > INT32_MAX ||
-		    w->dilation[i] > INT32_MAX)
+	if (!fill(o, "kernel_shape", w->n, 0, w->size) || !fill(o, "strides", w->n, 1, w->stride) ||
+	    !fill(o, "dilations", w->n, 1, w->dilation) || !fill(o, "pads", 2 * w->n, 0, pads))
+		return false;
+	for (int i = 0; i < w->n; i++) {
+		if (size) w->size[i] = size[i];
+		w->before[i] = pads[i], w->after[i] = pads[w->n + i];
+	}
+	for (int i = 0; i < w->n; i++) {
+		if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1 || w->size[i] > MOST || w->stride[i] > MOST || w->dilation[i] > MOST)
 			return ox_fail(o, TJ_ERR_ARG, NULL, "kernel_shape, strides and dilations are 1 or more"), false;
+		if (tj_dim(x, 2 + i) > MOST || !is_padding(w->before[i]) || !is_padding(w->after[i]))
+			return ox_fail(o, TJ_ERR_LIMIT, NULL, "a size or a padding is beyond %d", MOST), false;
+	}
 	const char *pad = ox_string(o, "auto_pad", "NOTSET");
 	if (!strcmp(pad, "SAME_UPPER") || !strcmp(pad, "SAME_LOWER"))
 		pad_to_same(w, x, pad[5] == 'U');
 	else if (!strcmp(pad, "VALID"))
-		fill(w->before, NULL, 0, w->n, 0), fill(w->after, NULL, 0, w->n, 0);
+		memset(w->before, 0, sizeof w->before), memset(w->after, 0, sizeof w->after);
 	return true;
 }
 
@@ -68,10 +75,9 @@ static tj_dims listed(const window *w, bool sizes, int64_t to[5 * AXES + 1])
 	return to;
 }
 
-static bool kernel_sizes(tj_tensor *w, int64_t size[TJ_MAX_RANK])
+static void kernel_sizes(tj_tensor *w, int64_t size[TJ_MAX_RANK])
 {
 	for (int i = 2; i < tj_rank(w); i++) size[i - 2] = tj_dim(w, i);
-	return true;
 }
 
 /* ---- convolutions ---- */
@@ -114,14 +120,16 @@ static bool shrink(ox_call *o, tj_tensor *x, window *w, const int64_t *extra)
 	const char *pad = ox_string(o, "auto_pad", "NOTSET");
 	const bool same = !strncmp(pad, "SAME", 4), upper = !strcmp(pad, "SAME_UPPER");
 	for (int i = 0; i < w->n; i++) {
+		if (!is_padding(extra[i])) return ox_fail(o, TJ_ERR_LIMIT, NULL, "output_padding %lld", (long long)extra[i]), false;
 		const int64_t in = tj_dim(x, 2 + i), full = (in - 1) * w->stride[i] + reach(w, i) + extra[i];
 		if (!shape && !same) {
 			w->after[i] -= extra[i];
 			continue;
 		}
 		if (shape && n != w->n && n != w->n + 2) return ox_fail(o, TJ_ERR_ARG, NULL, "output_shape does not fit x"), false;
-		const int64_t want = shape ? shape[n - w->n + i] : in * w->stride[i], all = full - want;
-		if (want < 1 || want > INT32_MAX) return ox_fail(o, TJ_ERR_ARG, NULL, "output_shape does not fit x"), false;
+		const int64_t want = shape ? shape[n - w->n + i] : in * w->stride[i];
+		if (want < 1 || want > MOST) return ox_fail(o, TJ_ERR_ARG, NULL, "output_shape does not fit x"), false;
+		const int64_t all = full - want;
 		w->before[i] = all < 0 ? 0 : upper ? all / 2 : all - all / 2; /* what is missing is zeros at the end */
 		w->after[i] = all - w->before[i] - extra[i];
 	}
@@ -132,14 +140,12 @@ tj_tensor *ox_conv_transpose(ox_call *o, const char *site)
 {
 	tj_tensor *x = X, *weight = ox_t(o, 1);
 	window w;
-	int64_t list[5 * AXES + 1], size[TJ_MAX_RANK], extra[AXES], n;
+	int64_t list[5 * AXES + 1], size[TJ_MAX_RANK], extra[AXES];
 	if (tj_rank(weight) != tj_rank(x))
 		return ox_fail(o, TJ_ERR_SHAPE, NULL, "x has %d axes, the weight %d", tj_rank(x), tj_rank(weight));
 	kernel_sizes(weight, size);
 	if (!window_of(o, x, size, &w)) return NULL;
-	const int64_t *v = ox_ints(o, "output_padding", &n);
-	fill(extra, v, n, w.n, 0);
-	if (!shrink(o, x, &w, extra)) return NULL;
+	if (!fill(o, "output_padding", w.n, 0, extra) || !shrink(o, x, &w, extra)) return NULL;
 	tj_tensor *y = tj_conv_transpose(widened(site, x), widened(site, weight), ox_int(o, "group", 1), listed(&w, false, list));
 	return with_bias(o, site, y, x);
 }
@@ -160,14 +166,42 @@ tj_tensor *ox_causal_conv_with_state(ox_call *o, const char *site)
 
 /* ---- pools ---- */
 /* Padding that is more than half of a window is put around x before. */
-static tj_tensor *roomy(const char *site, tj_tensor *x, window *w, tj_tensor *value, bool always)
+static bool is_wide(const window *w)
+{
+	bool wide = false;
+	for (int i = 0; i < w->n; i++) wide |= 2 * w->before[i] > w->size[i] || 2 * w->after[i] > w->size[i];
+	return wide;
+}
+
+static tj_tensor *padded(const char *site, tj_tensor *x, const window *w, const int64_t *before, const int64_t *after, tj_tensor *value)
 {
 	int64_t pads[2 * AXES + 1];
-	bool wide = always;
-	for (int i = 0; i < w->n; i++) wide |= 2 * w->before[i] > w->size[i] || 2 * w->after[i] > w->size[i];
-	for (int i = 0; i < w->n && wide; i++) pads[2 * i] = w->before[i], pads[2 * i + 1] = w->after[i], w->before[i] = w->after[i] = 0;
+	for (int i = 0; i < w->n; i++) pads[2 * i] = before ? before[i] : 0, pads[2 * i + 1] = after[i];
 	pads[2 * w->n] = TJ_END_DIM;
-	return wide ? tj_pad(x, pads, TJ_PAD_CONSTANT, value) : x;
+	return tj_pad(x, pads, TJ_PAD_CONSTANT, value);
+}
+
+/* With ceil_mode the last window may reach beyond the padding, but does not begin there: the elements that it needs behind it. */
+static void beyond(tj_tensor *x, const window *w, bool ceil, int64_t more[AXES])
+{
+	for (int i = 0; i < w->n; i++) {
+		const int64_t in = tj_dim(x, 2 + i) + w->before[i], all = in + w->after[i], rest = all - reach(w, i), s = w->stride[i];
+		const int64_t last = ceil && rest > 0 ? (rest + s - 1) / s * s : rest;
+		more[i] = last >= in || last < rest ? 0 : last - rest;
+	}
+}
+
+/* x with its padding, for windows without; *ceil is done with, too. x itself if its padding is not wide, unless always. */
+static tj_tensor *roomy(const char *site, tj_tensor *x, window *w, tj_tensor *value, bool always, bool *ceil)
+{
+	int64_t more[AXES];
+	if (!always && !is_wide(w)) return x;
+	beyond(x, w, *ceil, more);
+	for (int i = 0; i < w->n; i++) more[i] += w->after[i];
+	tj_tensor *y = padded(site, x, w, w->before, more, value);
+	memset(w->before, 0, sizeof w->before), memset(w->after, 0, sizeof w->after);
+	*ceil = false;
+	return y;
 }
 
 static tj_tensor *least(const char *site, tj_dtype t)
@@ -176,11 +210,12 @@ static tj_tensor *least(const char *site, tj_dtype t)
 }
 
 /* Places in pictures that were padded, as places in the whole of x. */
-static tj_tensor *flat_places(ox_call *o, tj_tensor *index, tj_tensor *x, tj_tensor *padded, const window *w)
+static tj_tensor *flat_places(ox_call *o, tj_tensor *index, tj_tensor *x, tj_tensor *around, const window *w)
 {
 	const char *site = o->site;
 	tj_tensor *flat = NULL;
-	int64_t step = tj_numel(padded) / (tj_dim(padded, 0) * tj_dim(padded, 1)), picture = 1;
+	if (!tj_numel(around)) return index;
+	int64_t step = tj_numel(around) / (tj_dim(around, 0) * tj_dim(around, 1)), picture = 1;
 	const bool columns = ox_int(o, "storage_order", 0);
 	int64_t weight[AXES], all = 1;
 	for (int i = 0; i < w->n; i++) picture *= tj_dim(x, 2 + i);
@@ -190,8 +225,8 @@ static tj_tensor *flat_places(ox_call *o, tj_tensor *index, tj_tensor *x, tj_ten
 		all *= tj_dim(x, 2 + i);
 	}
 	for (int i = 0; i < w->n; i++) {
-		step /= tj_dim(padded, 2 + i);
-		tj_tensor *at = tj_sub(tj_remainder(tj_floor_divide(index, tj_i(step)), tj_i(tj_dim(padded, 2 + i))), tj_i(w->before[i]));
+		step /= tj_dim(around, 2 + i);
+		tj_tensor *at = tj_sub(tj_remainder(tj_floor_divide(index, tj_i(step)), tj_i(tj_dim(around, 2 + i))), tj_i(w->before[i]));
 		flat = flat ? tj_add(flat, tj_mul(at, tj_i(weight[i]))) : tj_mul(at, tj_i(weight[i]));
 	}
 	const int64_t pictures = tj_dim(x, 0) * tj_dim(x, 1);
@@ -203,15 +238,16 @@ static tj_tensor *flat_places(ox_call *o, tj_tensor *index, tj_tensor *x, tj_ten
 static tj_tensor *pool_with_places(ox_call *o, const char *site, tj_tensor *x, const window *given)
 {
 	window w = *given;
-	tj_tensor *padded = roomy(site, x, &w, least(site, tj_dtype_of(x)), true), *index = NULL;
-	tj_pool_opts p = { .size = sizeof p, .ceil = ox_int(o, "ceil_mode", 0) };
+	bool ceil = ox_int(o, "ceil_mode", 0);
+	tj_tensor *around = roomy(site, x, &w, least(site, tj_dtype_of(x)), true, &ceil), *index = NULL;
+	tj_pool_opts p = { .size = sizeof p };
 	int64_t kernel[AXES + 1];
 	for (int i = 0; i < w.n; i++) p.stride[i] = w.stride[i], p.dilation[i] = w.dilation[i], kernel[i] = w.size[i];
 	kernel[w.n] = TJ_END_DIM;
-	tj_tensor *y = w.n == 1   ? tj_max_pool1d_with_indices(padded, kernel, &p, &index)
-	               : w.n == 2 ? tj_max_pool2d_with_indices(padded, kernel, &p, &index)
-	                          : tj_max_pool3d_with_indices(padded, kernel, &p, &index);
-	if (!tj_is_poison(y)) ox_put(o, 1, flat_places(o, index, x, padded, given));
+	tj_tensor *y = w.n == 1   ? tj_max_pool1d_with_indices(around, kernel, &p, &index)
+	               : w.n == 2 ? tj_max_pool2d_with_indices(around, kernel, &p, &index)
+	                          : tj_max_pool3d_with_indices(around, kernel, &p, &index);
+	if (!tj_is_poison(y)) ox_put(o, 1, flat_places(o, index, x, around, given));
 	return y;
 }
 
@@ -222,27 +258,28 @@ tj_tensor *ox_max_pool(ox_call *o, const char *site)
 	int64_t list[5 * AXES + 1];
 	if (!window_of(o, x, NULL, &w)) return NULL;
 	if (ox_wants(o, 1)) return pool_with_places(o, site, x, &w);
-	x = roomy(site, x, &w, least(site, tj_dtype_of(x)), false);
-	return tj_max_pool(x, listed(&w, true, list), ox_int(o, "ceil_mode", 0));
+	bool ceil = ox_int(o, "ceil_mode", 0);
+	x = roomy(site, x, &w, least(site, tj_dtype_of(x)), false, &ceil);
+	return tj_max_pool(x, listed(&w, true, list), ceil);
 }
 
 tj_tensor *ox_average_pool(ox_call *o, const char *site)
 {
-	tj_tensor *x = X, *ones = NULL;
+	tj_tensor *x = X;
 	window w;
-	int64_t list[5 * AXES + 1];
-	const bool ceil = ox_int(o, "ceil_mode", 0), padding = ox_int(o, "count_include_pad", 0);
+	int64_t list[5 * AXES + 1], dim[TJ_MAX_RANK + 1], more[AXES];
+	const bool padding = ox_int(o, "count_include_pad", 0);
+	bool ceil = ox_int(o, "ceil_mode", 0);
 	if (!window_of(o, x, NULL, &w)) return NULL;
-	window was = w;
-	tj_tensor *y = roomy(site, x, &w, tj_f(0), false);
-	if (y != x && !padding) { /* the mean over the elements: sums of x and of ones */
-		int64_t dim[TJ_MAX_RANK + 1];
-		ox_dims_of(x, dim);
-		ones = roomy(site, tj_full(tj_dtype_of(x), dim, tj_f(1)), &was, tj_f(0), false);
-		tj_tensor *sum = tj_avg_pool(y, listed(&w, true, list), ceil, 1);
-		return tj_div(sum, tj_avg_pool(ones, list, ceil, 1));
-	}
-	return tj_avg_pool(y, listed(&w, true, list), ceil, padding ? 0 : -1);
+	if (!is_wide(&w)) return tj_avg_pool(x, listed(&w, true, list), ceil, padding ? 0 : -1);
+	/* the mean over the elements that count: sums of x and of ones */
+	ox_dims_of(x, dim);
+	beyond(x, &w, ceil, more);
+	tj_tensor *ones = padded(site, tj_full(tj_dtype_of(x), dim, tj_f(1)), &w, w.before, w.after, tj_f(padding));
+	ones = padded(site, ones, &w, NULL, more, tj_f(0));
+	x = roomy(site, x, &w, tj_f(0), true, &ceil);
+	listed(&w, true, list);
+	return tj_div(tj_avg_pool(x, list, false, 1), tj_avg_pool(ones, list, false, 1));
 }
 
 static tj_tensor *root(const char *site, tj_tensor *x, double p) { return p == 1 ? x : p == 2 ? tj_sqrt(x) : tj_pow(x, tj_f(1 / p)); }
@@ -260,8 +297,9 @@ tj_tensor *ox_lp_pool(ox_call *o, const char *site)
 	int64_t list[5 * AXES + 1];
 	const double p = (double)ox_int(o, "p", 2);
 	if (!window_of(o, x, NULL, &w)) return NULL;
-	x = roomy(site, power(site, x, p), &w, tj_f(0), false);
-	return root(site, tj_avg_pool(x, listed(&w, true, list), ox_int(o, "ceil_mode", 0), 1), p);
+	bool ceil = ox_int(o, "ceil_mode", 0);
+	x = roomy(site, power(site, x, p), &w, tj_f(0), false, &ceil);
+	return root(site, tj_avg_pool(x, listed(&w, true, list), ceil, 1), p);
 }
 
 static tj_dims behind_channels(tj_tensor *x, int64_t axes[TJ_MAX_RANK + 1])
@@ -301,8 +339,12 @@ tj_tensor *ox_max_unpool(ox_call *o, const char *site)
 	const int rank = (int)ox_dims_of(x, from);
 	memcpy(dim, from, sizeof dim);
 	for (int i = 0; i < w.n; i++) from[2 + i] = dim[2 + i] = (dim[2 + i] - 1) * w.stride[i] - w.before[i] - w.after[i] + w.size[i];
-	for (int i = 0; shape && i < rank && i < shape->n; i++) dim[i] = shape->i[i];
-	for (int i = 0; i < rank; i++) all *= from[i];
+	if (shape && (!shape->i || shape->n != rank)) return ox_fail(o, TJ_ERR_SHAPE, NULL, "output_shape is no list of %d sizes", rank);
+	for (int i = 0; i < rank; i++) {
+		if (shape) dim[i] = shape->i[i];
+		if (from[i] < 0 || dim[i] < 0 || dim[i] > MOST || __builtin_mul_overflow(all, from[i], &all))
+			return ox_fail(o, TJ_ERR_SHAPE, NULL, "its result would have %lld elements along axis %d", (long long)dim[i], i);
+	}
 	tj_tensor *y = tj_put(tj_full(tj_dtype_of(x), TJ_SHAPE(all), tj_i(0)), tj_reshape(index, TJ_SHAPE(-1)), tj_reshape(x, TJ_SHAPE(-1)),
 	                      false);
 	y = tj_reshape(y, from);
@@ -315,23 +357,26 @@ tj_tensor *ox_max_unpool(ox_call *o, const char *site)
 tj_tensor *ox_col2im(ox_call *o, const char *site)
 {
 	const ox_host *image = ox_h(o, 1), *block = ox_h(o, 2);
-	int64_t count, strides[AXES], dilations[AXES], pads[2 * AXES], size[AXES + 1], all[AXES + 1], kernel[AXES], out = 1, places = 1;
+	int64_t strides[AXES], dilations[AXES], pads[2 * AXES], size[AXES + 1], all[AXES + 1], kernel[AXES], out = 1, places = 1, blocks = 1;
 	tj_tensor *x = X;
 	if (!image || !block || !image->i || !block->i || image->n != block->n || image->n > AXES || image->n < 1)
 		return ox_fail(o, TJ_ERR_ARG, NULL, "1 to %d sizes of the picture and of the block are needed", AXES);
 	const int n = (int)image->n;
-	const int64_t *v = ox_ints(o, "strides", &count);
-	fill(strides, v, count, n, 1);
-	v = ox_ints(o, "dilations", &count), fill(dilations, v, count, n, 1);
-	v = ox_ints(o, "pads", &count), fill(pads, v, count, 2 * n, 0);
+	if (!fill(o, "strides", n, 1, strides) || !fill(o, "dilations", n, 1, dilations) || !fill(o, "pads", 2 * n, 0, pads)) return NULL;
 	for (int i = 0; i < n; i++) {
 		kernel[i] = block->i[i];
+		if (!is_padding(image->i[i]) || !is_padding(pads[i]) || !is_padding(pads[n + i]) || strides[i] < 1 || dilations[i] < 1 ||
+		    kernel[i] < 1 || strides[i] > MOST || dilations[i] > MOST || kernel[i] > MOST)
+			return ox_fail(o, TJ_ERR_ARG, NULL, "a size is below 1, or beyond %d", MOST);
 		all[i] = image->i[i] + pads[i] + pads[n + i];
-		if (strides[i] < 1 || dilations[i] < 1 || kernel[i] < 1 || all[i] < 1)
-			return ox_fail(o, TJ_ERR_ARG, NULL, "a size is below 1");
-		size[i] = (all[i] - (kernel[i] - 1) * dilations[i] - 1) / strides[i] + 1;
-		out *= all[i], places *= kernel[i];
+		const int64_t rest = all[i] - (kernel[i] - 1) * dilations[i] - 1;
+		size[i] = rest / strides[i] + 1;
+		if (rest < 0 || __builtin_mul_overflow(out, all[i], &out) || __builtin_mul_overflow(places, kernel[i], &places) ||
+		    __builtin_mul_overflow(blocks, size[i], &blocks))
+			return ox_fail(o, TJ_ERR_SHAPE, NULL, "its block does not fit its picture");
 	}
+	if (tj_rank(x) != 3 || tj_dim(x, 1) % places || tj_dim(x, 2) != blocks)
+		return ox_fail(o, TJ_ERR_SHAPE, NULL, "x is not [N,C * %lld,%lld]", (long long)places, (long long)blocks);
 	/* Each element of x is added at its place in the padded picture. */
 	tj_tensor *at = NULL;
 	for (int i = 0; i < n; i++) {
@@ -340,7 +385,7 @@ tj_tensor *ox_col2im(ox_call *o, const char *site)
 		tj_tensor *p = tj_add(k, l);
 		at = at ? tj_add(tj_mul(at, tj_i(all[i])), p) : p;
 	}
-	const int64_t batch = tj_dim(x, 0), channels = places ? tj_dim(x, 1) / places : 0;
+	const int64_t batch = tj_dim(x, 0), channels = tj_dim(x, 1) / places;
 	x = tj_reshape(x, TJ_SHAPE(batch * channels, -1));
 	tj_tensor *y = tj_index_add(tj_full(tj_dtype_of(x), TJ_SHAPE(batch * channels, out), tj_i(0)), 1, tj_reshape(at, TJ_SHAPE(-1)), x);
 	int64_t dim[AXES + 3] = { batch, channels };

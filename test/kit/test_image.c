@@ -25,6 +25,10 @@ static const char gray16[] =
 static const char ga[] =
 	"\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\000\002\000\000\000\001\010\004\000\000\000^+\267\001\000\000"
 	"\000\015IDATx\234c\344\372\317\305\010\000\003D\001\026f+S\200\000\000\000\000IEND\256B`\202";
+/* A colour profile that says it has 0x44c50801 bytes. */
+static const char greedy[] =
+	"\211PNG\015\012\032\012\000\000\000\015IHDR\000\000\000\002\000\000\000\001\010\000\000\000\000\321I V\000\000\000"
+	"\017iCCPp\000\000x\234s9\312\301\010\000\003t\001\023 \005\301\357";
 static const char jgray[] =
 	"\377\330\377\340\000\020JFIF\000\001\001\000\000\001\000\001\000\000\377\333\000C\000\002\001\001\001\001\001\002"
 	"\001\001\001\002\002\002\002\002\004\003\002\002\002\002\005\004\004\003\004\006\005\006\006\006\005\006\006\006"
@@ -205,6 +209,11 @@ static void refused(void **s)
 	memcpy(h->v, rgb, h->n = sizeof rgb - 1);
 	h->v[45] ^= 16; /* in the data: the checksum is wrong */
 	refuses(c, h, "libpng: ");
+	memcpy(h->v, rgb, h->n = sizeof rgb - 1);
+	h->v[33] = 64; /* the first piece behind the header has 2^30 bytes */
+	refuses(c, h, "a piece of it is cut");
+	memcpy(h->v, greedy, h->n = sizeof greedy - 1);
+	refuses(c, h, "15 bytes cannot become its colour profile");
 	memcpy(h->v, jgray, h->n = sizeof jgray - 1);
 	for (size_t i = 0; i + 9 < h->n; i++)
 		if (h->v[i] == 0xff && h->v[i + 1] == 0xc0) h->v[i + 5] = h->v[i + 7] = 0xf0; /* the height and the width */

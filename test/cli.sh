@@ -276,6 +276,18 @@ says out '  y                          f32[3] '
 says out ' us of 3 calls'
 says out ' measured='
 printf '\n\0\0\0@\0\0\200@\0\0\300@' >"$tmp/want" && same "$tmp/m.npy" # 2 4 6
+gives 0 run "$tmp/m.onnx" -i "x=$x" --quantise i4:64 # which has no weight
+says out '  quantised                  0 weights, 0.0 KiB instead of 0.0'
+says out '  y                          largest 0, mean 0, relative 0, cosine 1.000000, same largest element in 100.00 % of 1 row'
+gives 0 run "$tmp/m.onnx" -i "x=$x" --quantise dynamic --json
+parses "$tmp/out"
+verdict $? 'tj run --quantise --json does not parse'
+says out '"loss": "largest 0,'
+gives 2 run "$tmp/m.onnx" -i "x=$x" --quantise i5
+says err 'i5 is none of dynamic, i8, i4, i8:GROUP and i4:GROUP'
+gives 2 run "$tmp/m.onnx" -i "x=$x" --quantise dynamic:32
+gives 2 run "$g" $args --quantise i8
+says err '--quantise is for models, *.onnx'
 gives 2 run "$tmp/m.onnx" -i "z=$x"
 says err 'z is none of in0 to in0, nor a name that tj show lists'
 gives 2 run "$tmp/m.onnx"

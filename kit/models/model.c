@@ -26,7 +26,6 @@ static tj_tensor *weight(const char *site, tj_model *m, ox_tensor *t, tj_dtype d
 
 static bool make_weights(const char *site, tj_model *m)
 {
-	int n = 0;
 	m->freeze = calloc((size_t)m->nvalue + 1, sizeof *m->freeze);
 	if (!m->freeze) return tj_fail_at(site, TJ_ERR_NOMEM, op, NULL, "out of memory"), false;
 	for (int i = 0; i < m->nvalue; i++) {
@@ -38,9 +37,9 @@ static bool make_weights(const char *site, tj_model *m)
 		t->t = tj_is_poison(w) ? NULL : tj_retain(w);
 		tj_pop(s);
 		if (!t->t) return false;
-		m->freeze[n++] = &t->t;
+		m->freeze[m->nfreeze++] = &t->t;
 	}
-	m->freeze[n] = (tj_tensor **)(uintptr_t)TJ_END_VAR;
+	m->freeze[m->nfreeze] = (tj_tensor **)(uintptr_t)TJ_END_VAR;
 	return true;
 }
 
@@ -239,7 +238,7 @@ tj_model *tj_onnx_open_at(const char *site, tj_ctx *c, const char *path, const t
 		kit_report(site, op, path, &w);
 	else if (r.n)
 		refused(site, m, &r), ok = false;
-	ok = ok && make_weights(site, m) && make_function(site, m, &o);
+	ok = ok && make_weights(site, m) && ox_quantise(site, m, &o) && make_function(site, m, &o);
 	if (ok) return m;
 	tj_model_close(m);
 	return NULL;
@@ -262,8 +261,7 @@ void tj_model_close(tj_model *m)
 	if (!m) return;
 	if (m->f) tj_fn_free_at(m->base, m->f);
 	leave_lines(m);
-	for (int i = 0; m->freeze && i < m->nvalue && m->freeze[i]; i++)
-		if (m->freeze[i] != (tj_tensor **)(uintptr_t)TJ_END_VAR) tj_release_at(m->base, *m->freeze[i]);
+	for (int i = 0; i < m->nfreeze; i++) tj_release_at(m->base, *m->freeze[i]);
 	drop_maps(m->graph);
 	for (int i = 0; i < m->nfn; i++) drop_maps(&m->fn[i]);
 	kit_map_drop(m->map);

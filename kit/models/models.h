@@ -59,6 +59,7 @@ typedef struct ox_tensor {
 	kit_map *map;                 /* what holds data; NULL: the arena does */
 	tj_tensor *t;                 /* retained; NULL: not made yet */
 	const ox_host *host;          /* NULL: it has more than OX_HOST_MOST elements, or a dtype of 16 bits */
+	struct ox_small *small[2];    /* quantised, [1]: transposed; NULL: not */
 } ox_tensor;
 
 typedef struct ox_attr {
@@ -98,6 +99,7 @@ typedef struct ox_node {
 	const struct ox_row *row;     /* NULL: a local function */
 	struct ox_graph *fn;
 	const char *site;             /* "model.onnx:/layer1/Conv (Conv)"; lives as long as the engine */
+	const tj_weight *weight[2];   /* inputs 1 and 2, quantised; NULL: they are not */
 } ox_node;
 
 typedef struct ox_graph {             /* GraphProto; also FunctionProto */
@@ -138,6 +140,8 @@ struct tj_model {
 	int nvalue;                   /* of all graphs */
 	ox_tensor **literal;          /* by value: an initializer or the value of a Constant; NULL: neither */
 	tj_tensor ***freeze;
+	int nfreeze;
+	struct ox_small *small;       /* quantised weights: a list, in the order of the nodes */
 	tj_fn *f;
 	tj_onnx_value *in, *out;
 	int nin, nout;                /* inputs that are no initializers */
@@ -162,6 +166,18 @@ typedef struct ox_refusals {
 } ox_refusals;
 bool ox_link(tj_model *m, ox_refusals *r, kit_why *why); /* true: r->n may be above 0 */
 void ox_refuse(ox_refusals *r, const ox_node *n, const char *fmt, ...) TJ_PRINTF(3, 4);
+
+/* ---- quantise.c ---- */
+typedef struct ox_small {
+	struct ox_small *next;
+	tj_weight w;                  /* its tensors are retained */
+	tj_quantised about;
+} ox_small;
+bool ox_quantise(const char *site, tj_model *m, const tj_onnx_opts *o); /* after the weights are made; false: reported */
+
+/* ---- quantised.c ---- */
+/* x as i32 from -127 to 127 with a scale for each row along `axis`. */
+tj_tensor *ox_rounded(const char *site, tj_tensor *x, int axis, tj_tensor **scale);
 
 /* ---- the body ---- */
 typedef struct ox_value {

@@ -4,7 +4,11 @@
 
 #define X ox_t(o, 0)
 
-tj_tensor *ox_matmul(ox_call *o, const char *site) { return tj_matmul(X, ox_t(o, 1)); }
+tj_tensor *ox_matmul(ox_call *o, const char *site)
+{
+	const tj_weight *w = o->n->weight[0];
+	return w && tj_rank(X) > 1 ? tj_weight_matmul(X, w) : tj_matmul(X, ox_t(o, 1));
+}
 
 static tj_tensor *scaled(const char *site, tj_tensor *x, double by) { return by == 1 ? x : tj_mul(x, ox_scalar(site, tj_dtype_of(x), by)); }
 
@@ -14,7 +18,7 @@ tj_tensor *ox_gemm(ox_call *o, const char *site)
 	const double alpha = ox_float(o, "alpha", 1), beta = ox_float(o, "beta", 1);
 	if (ox_int(o, "transA", 0)) a = ox_transposed(site, a);
 	if (ox_int(o, "transB", 0)) b = ox_transposed(site, b);
-	tj_tensor *y = scaled(site, tj_matmul(a, b), alpha);
+	tj_tensor *y = scaled(site, o->n->weight[0] ? tj_weight_matmul(a, o->n->weight[0]) : tj_matmul(a, b), alpha);
 	return c && beta != 0 ? tj_add(y, scaled(site, c, beta)) : y;
 }
 

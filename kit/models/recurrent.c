@@ -15,7 +15,8 @@ typedef struct act {
 typedef struct cell {
 	const char *site;
 	kind kind;
-	tj_tensor *r, *rb, *p, *lengths; /* [gates*H,H], its bias [gates*H] or NULL, peepholes [3*H] or NULL, i64[N,1] or NULL */
+	tj_weight r;                 /* [gates*H,H] */
+	tj_tensor *rb, *p, *lengths; /* its bias [gates*H] or NULL, peepholes [3*H] or NULL, i64[N,1] or NULL */
 	int64_t hidden;
 	double clip; /* 0: none */
 	bool linear_before_reset, input_forget;
@@ -48,7 +49,17 @@ static tj_tensor *gate(const cell *c, tj_tensor *x, int k)
 	return tj_slice_at(c->site, x, tj_rank(x) - 1, k * c->hidden, (k + 1) * c->hidden, 1);
 }
 
-static tj_tensor *product(const cell *c, tj_tensor *h, tj_tensor *w) { return tj_matmul_at(c->site, h, ox_transposed(c->site, w)); }
+static tj_tensor *product(const cell *c, tj_tensor *h) { return tj_weight_matmul_at(c->site, h, &c->r); }
+
+/* With gates from on, up to the one before `end`, of r. */
+static tj_tensor *product_of(const cell *c, tj_tensor *h, int from, int end)
+{
+	tj_weight w = c->r;
+	w.n = (end - from) * c->hidden;
+	w.values = tj_slice_at(c->site, w.values, 0, from * c->hidden, end * c->hidden, 1);
+	if (w.scale) w.scale = tj_slice_at(c->site, w.scale, 0, from * c->hidden, end * c->hidden, 1);
+	return tj_weight_matmul_at(c->site, h, &w);
+}
 
 static tj_tensor *biased(const cell *c, tj_tensor *x) { return c->rb ? tj_add_at(c->site, x, c->rb) : x; }
 
@@ -56,7 +67,7 @@ static tj_tensor *biased(const cell *c, tj_tensor *x) { return c->rb ? tj_add_at
 static void lstm(const cell *c, tj_tensor *x, tj_tensor *h, tj_tensor *s, tj_tensor **h_next, tj_tensor **s_next)
 {
 	const char *site = c->site;
-	tj_tensor *g = biased(c, tj_add(x, product(c, h, c->r))), *i = gate(c, g, 0), *o = gate(c, g, 1), *f = gate(c, g, 2);
+	tj_tensor *g = biased(c, tj_add(x, product(c, h))), *i = gate(c, g, 0), *o = gate(c, g, 1), *f = gate(c, g, 2);
 	if (c->p) i = tj_add(i, tj_mul(gate(c, c->p, 0), s)), f = tj_add(f, tj_mul(gate(c, c->p, 2), s));
 	i = activated(c, 0, i);
 	f = c->input_forget ? tj_sub(tj_f(1), i) : activated(c, 0, f);
@@ -69,15 +80,14 @@ static tj_tensor *gru(const cell *c, tj_tensor *x, tj_tensor *h)
 {
 	const char *site = c->site;
 	const int64_t n = c->hidden;
-	tj_tensor *rz = tj_slice(c->r, 0, 0, 2 * n, 1), *rh = tj_slice(c->r, 0, 2 * n, 3 * n, 1);
-	tj_tensor *g = tj_add(tj_slice(x, 1, 0, 2 * n, 1), product(c, h, rz));
+	tj_tensor *g = tj_add(tj_slice(x, 1, 0, 2 * n, 1), product_of(c, h, 0, 2));
 	if (c->rb) g = tj_add(g, tj_slice(c->rb, 0, 0, 2 * n, 1));
 	tj_tensor *z = activated(c, 0, gate(c, g, 0)), *r = activated(c, 0, gate(c, g, 1)), *b = c->rb ? gate(c, c->rb, 2) : NULL, *in;
 	if (c->linear_before_reset) {
-		in = product(c, h, rh);
+		in = product_of(c, h, 2, 3);
 		in = tj_mul(r, b ? tj_add(in, b) : in);
 	} else {
-		in = product(c, tj_mul(r, h), rh);
+		in = product_of(c, tj_mul(r, h), 2, 3);
 		in = b ? tj_add(in, b) : in;
 	}
 	tj_tensor *next = activated(c, 1, tj_add(gate(c, x, 2), in));
@@ -95,7 +105,7 @@ static void turn(tj_tensor **out, tj_tensor *const *in, void *self)
 	else if (c->kind == GRU)
 		h_next = gru(c, x, h);
 	else
-		h_next = activated(c, 0, biased(c, tj_add(x, product(c, h, c->r))));
+		h_next = activated(c, 0, biased(c, tj_add(x, product(c, h))));
 	tj_tensor *y = h_next;
 	if (c->lengths) {
 		tj_tensor *runs = tj_lt(in[2], c->lengths);
@@ -157,27 +167,37 @@ static tj_tensor *reversed(const char *site, tj_tensor *x, tj_tensor *lengths)
 
 static tj_tensor *part(const char *site, tj_tensor *x, int direction) { return x ? tj_select(x, 0, direction) : NULL; }
 
+/* W or R, input 1 or 2. */
+static tj_weight weight_of(ox_call *o, int k, int direction)
+{
+	const tj_weight *q = o->n->weight[k - 1];
+	tj_weight w = q ? *q : (tj_weight){ .transposed = true, .values = ox_t(o, k) };
+	w.values = part(o->site, w.values, direction), w.scale = part(o->site, w.scale, direction);
+	return w;
+}
+
 /* One direction: y [L,N,H] and the last states [N,H]. */
 static bool direction(ox_call *o, kind k, int d, bool back, tj_tensor *x, tj_tensor **y, tj_tensor **last)
 {
 	const char *site = o->site;
-	tj_tensor *w = part(site, ox_t(o, 1), d), *b = part(site, ox_t(o, 3), d), *h = ox_t(o, 5), *s = k == LSTM ? ox_t(o, 6) : NULL;
+	const tj_weight w = weight_of(o, 1, d);
+	tj_tensor *b = part(site, ox_t(o, 3), d), *h = ox_t(o, 5), *s = k == LSTM ? ox_t(o, 6) : NULL;
 	const bool layout = ox_int(o, "layout", 0);
 	cell c = { .site = site,
 		   .kind = k,
-		   .r = part(site, ox_t(o, 2), d),
+		   .r = weight_of(o, 2, d),
 		   .p = k == LSTM ? part(site, ox_t(o, 7), d) : NULL,
 		   .clip = ox_float(o, "clip", 0),
 		   .linear_before_reset = ox_int(o, "linear_before_reset", 0),
 		   .input_forget = ox_int(o, "input_forget", 0) };
-	c.hidden = tj_dim(c.r, -1);
-	if (!activations(o, k, d, c.act) || tj_is_poison(c.r)) return false;
-	const int64_t n = tj_dim(x, 1), rows = tj_dim(w, 0);
+	c.hidden = tj_dim(ox_t(o, 2), 2);
+	if (!activations(o, k, d, c.act) || tj_is_poison(c.r.values)) return false;
+	const int64_t n = tj_dim(x, 1), rows = tj_dim(w.values, 0);
 	tj_tensor *zero = tj_full(tj_dtype_of(x), TJ_SHAPE(n, c.hidden), tj_f(0)),
 		  *lengths = ox_t(o, 4) ? tj_cast(ox_t(o, 4), TJ_I64) : NULL;
 	if (lengths) c.lengths = tj_reshape(lengths, TJ_SHAPE(n, 1));
 	h = h ? tj_select(h, layout, d) : zero, s = s ? tj_select(s, layout, d) : zero;
-	x = tj_matmul(x, ox_transposed(site, w)); /* of all turns at once */
+	x = tj_weight_matmul(x, &w); /* of all turns at once */
 	if (b) x = tj_add(x, tj_slice(b, 0, 0, rows, 1)), c.rb = tj_slice(b, 0, rows, 2 * rows, 1);
 	if (b && (k != GRU || !c.linear_before_reset)) x = tj_add(x, c.rb), c.rb = NULL;
 	const bool moved = back && lengths;

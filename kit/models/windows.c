@@ -106,9 +106,20 @@ static tj_tensor *widened(const char *site, tj_tensor *x)
 	return tj_dtype_of(x) == TJ_F16 || tj_dtype_of(x) == TJ_BF16 ? tj_cast(x, TJ_F32) : x;
 }
 
+/* Windows of 1: a product with the channels of each place, which share a scale. */
+static tj_tensor *quantised(ox_call *o, const char *site, tj_tensor *x)
+{
+	const tj_weight *w = o->n->weight[0];
+	int64_t dim[TJ_MAX_RANK + 1];
+	ox_dims_of(ox_t(o, 1), dim);
+	tj_tensor *scale, *q = ox_rounded(site, x, 1, &scale), *y = ox_convolve(o, site, q, tj_reshape(tj_cast(w->values, TJ_I32), dim));
+	return y ? tj_mul(tj_mul(tj_cast(y, TJ_F32), scale), ox_along(site, w->scale, 1, tj_rank(x))) : NULL;
+}
+
 tj_tensor *ox_conv(ox_call *o, const char *site)
 {
 	tj_tensor *x = X;
+	if (o->n->weight[0] && tj_rank(x) == tj_rank(ox_t(o, 1))) return with_bias(o, site, quantised(o, site, x), x);
 	return with_bias(o, site, ox_convolve(o, site, widened(site, x), widened(site, ox_t(o, 1))), x);
 }
 

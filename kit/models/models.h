@@ -178,7 +178,7 @@ typedef struct ox_run {
 	ox_arena arena;
 	ox_value *v;                  /* by number of the value */
 	const struct ox_frame *frame; /* the local function that runs */
-	bool region;                  /* in a callback of control flow: no values can be read */
+	bool region;                  /* in a callback of control flow: tensors that are made now are gone when it ends */
 	bool failed;
 } ox_run;
 typedef struct ox_frame { const struct ox_frame *up; const ox_node *call; const ox_graph *fn; } ox_frame;

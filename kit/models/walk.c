@@ -114,7 +114,9 @@ tj_tensor *ox_tensor_of(ox_run *r, ox_value *v, const char *site)
 	unsigned char *data = ox_take(&r->arena, (size_t)v->h->n * size);
 	if (!data) return r->failed = true, v->t = tj_fail_at(site, TJ_ERR_NOMEM, "onnx", NULL, "out of memory");
 	for (int64_t k = 0; k < v->h->n; k++) put_element(v->h, k, data + (size_t)k * size);
-	return v->t = tj_constant_at(site, r->c, v->h->dtype, v->h->dim, data);
+	tj_tensor *t = tj_constant_at(site, r->c, v->h->dtype, v->h->dim, data);
+	if (!r->region) v->t = t; /* what a callback makes is gone when it ends */
+	return t;
 }
 
 const ox_host *ox_host_of(ox_run *r, ox_value *v, const char *site)

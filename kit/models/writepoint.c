@@ -146,8 +146,7 @@ ow_v ow_trunc_divide(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]);
 	if (!is_float(ow_dtype(w, a))) return back(w, n, quotient(w, a, b, NULL));
-	ow_v q = ow_op2(w, "Div", a, b);
-	if (tj_node_dtype(n) != ow_dtype(w, q)) q = ow_cast(w, ow_cast(w, q, tj_node_dtype(n)), ow_dtype(w, q));
+	const ow_v q = ow_op2(w, "Div", a, b);
 	return back(w, n, ow_where(w, negative(w, q), ow_op1(w, "Ceil", q), ow_op1(w, "Floor", q)));
 }
 
@@ -209,13 +208,23 @@ ow_v ow_exp2(ow *w, tj_node *n, const ow_v *x)
 
 ow_v ow_ldexp(ow *w, tj_node *n, const ow_v *x)
 {
-	const ow_v a = ow_cast(w, x[0], TJ_F64), b = ow_cast(w, x[1], TJ_F64);
-	return back(w, n, ow_op2(w, "Mul", a, ow_op2(w, "Pow", constant(w, a, 2), b)));
+	const ow_v a = ow_cast(w, x[0], TJ_F64), two_ = constant(w, a, 2);
+	const ow_v in[] = { ow_cast(w, x[1], TJ_F64), constant(w, a, -2200), constant(w, a, 2200) }; /* beyond, all is 0 or inf */
+	const ow_v b = ow_op(w, "Clip", TJ_F64, 3, in), half = ow_op1(w, "Floor", ow_op2(w, "Div", b, constant(w, a, 3)));
+	const ow_v step = ow_op2(w, "Pow", two_, half), rest = ow_op2(w, "Sub", ow_op2(w, "Sub", b, half), half);
+	const ow_v y = ow_op2(w, "Mul", ow_op2(w, "Mul", a, step), step);
+	return back(w, n, ow_op2(w, "Mul", y, ow_op2(w, "Pow", two_, rest)));
 }
 
 ow_v ow_cbrt(ow *w, tj_node *n, const ow_v *x)
 {
-	const ow_v a = ow_cast(w, x[0], TJ_F64), r = ow_op2(w, "Pow", ow_op1(w, "Abs", a), constant(w, a, 1.0 / 3));
+	const ow_v a = ow_cast(w, x[0], TJ_F64), m = ow_op1(w, "Abs", a);
+	ow_v r = ow_op2(w, "Pow", m, constant(w, a, 1.0 / 3));
+	if (tj_node_dtype(n) == TJ_F64) { /* one step of Newton's method */
+		const ow_v sq = ow_op2(w, "Mul", r, r), d = ow_op2(w, "Div", ow_op2(w, "Sub", ow_op2(w, "Mul", sq, r), m), ow_op2(w, "Mul", sq, constant(w, a, 3)));
+		const ow_v far = ow_op2(w, "Or", ow_op1(w, "IsInf", m), ow_op2(w, "Equal", sq, constant(w, a, 0)));
+		r = ow_where(w, far, r, ow_op2(w, "Sub", r, d));
+	}
 	return back(w, n, ow_where(w, negative(w, a), ow_op1(w, "Neg", r), ow_where(w, ow_op2(w, "Equal", a, constant(w, a, 0)), a, r)));
 }
 
@@ -340,7 +349,8 @@ ow_v ow_shift(ow *w, tj_node *n, const ow_v *x)
 	if (!strcmp(tj_node_op(n), "shift_left"))
 		return back(w, n, ow_where(w, outside, constant(w, a, 0), ow_op2(w, "Mul", a, power_of_two(w, by))));
 	const ow_v half = ow_op2(w, "Div", by, constant(w, b, 2)), rest = ow_op2(w, "Sub", by, half); /* two steps: 2^(width - 1) is negative */
-	return back(w, n, ow_floor_quotient(w, ow_floor_quotient(w, a, power_of_two(w, half)), power_of_two(w, rest)));
+	const ow_v y = ow_floor_quotient(w, ow_floor_quotient(w, a, power_of_two(w, half)), power_of_two(w, rest));
+	return back(w, n, ow_where(w, outside, ow_where(w, negative(w, a), constant(w, a, -1), constant(w, a, 0)), y));
 }
 
 ow_v ow_count_bits(ow *w, tj_node *n, const ow_v *x)
@@ -431,20 +441,21 @@ ow_v ow_rsqrt(ow *w, tj_node *n, const ow_v *x)
 	return back(w, n, ow_op1(w, "Reciprocal", ow_op1(w, "Sqrt", ow_work(w, ow_row_of(n), x[0]))));
 }
 
-/* Kahan's: with u = exp(x) rounded, (u - 1) * x / log(u) is exact to a few units. */
-ow_v ow_expm1(ow *w, tj_node *n, const ow_v *x)
+/* Kahan's: with u = exp(a) rounded, (u - 1) * a / log(u) is exact to a few units. In f64. */
+static ow_v exp_minus_one(ow *w, ow_v a)
 {
-	const ow_v a = ow_cast(w, x[0], TJ_F64), one = constant(w, a, 1), u = ow_op1(w, "Exp", a), v = ow_op2(w, "Sub", u, one);
+	const ow_v one = constant(w, a, 1), u = ow_op1(w, "Exp", a), v = ow_op2(w, "Sub", u, one);
 	const ow_v l = ow_op1(w, "Log", u), exact = ow_op2(w, "Div", ow_op2(w, "Mul", v, a), l);
-	const ow_v small = ow_op2(w, "Less", ow_op1(w, "Abs", a), one);
-	const ow_v y = ow_where(w, small, exact, v);
-	return back(w, n, ow_where(w, ow_op2(w, "Equal", u, one), a, y));
+	const ow_v y = ow_where(w, ow_op2(w, "Less", ow_op1(w, "Abs", a), one), exact, v);
+	return ow_where(w, ow_op2(w, "Equal", u, one), a, y);
 }
+
+ow_v ow_expm1(ow *w, tj_node *n, const ow_v *x) { return back(w, n, exp_minus_one(w, ow_cast(w, x[0], TJ_F64))); }
 
 static ow_v log_above_one(ow *w, ow_v a) /* log(1 + a) in f64 */
 {
 	const ow_v one = constant(w, a, 1), u = ow_op2(w, "Add", one, a), l = ow_op1(w, "Log", u);
-	const ow_v exact = ow_op2(w, "Div", ow_op2(w, "Mul", l, a), ow_op2(w, "Sub", u, one));
+	const ow_v exact = ow_op2(w, "Mul", l, ow_op2(w, "Div", a, ow_op2(w, "Sub", u, one)));
 	const ow_v y = ow_where(w, ow_op1(w, "IsInf", u), l, exact);
 	return ow_where(w, ow_op2(w, "Equal", u, one), a, y);
 }
@@ -467,18 +478,20 @@ static ow_v hyperbolic_f64(ow *w, const char *op, ow_v a)
 {
 	const ow_v one = constant(w, a, 1), half = constant(w, a, 0.5), m = ow_op1(w, "Abs", a);
 	ow_v y;
-	if (!strcmp(op, "sinh") || !strcmp(op, "cosh")) {
+	if (!strcmp(op, "cosh")) {
 		const ow_v e = ow_op1(w, "Exp", a), i = ow_op1(w, "Exp", ow_op1(w, "Neg", a));
-		return ow_op2(w, "Mul", half, ow_op2(w, strcmp(op, "sinh") ? "Add" : "Sub", e, i));
+		return ow_op2(w, "Mul", half, ow_op2(w, "Add", e, i));
 	}
 	if (!strcmp(op, "acosh")) {
-		const ow_v b = ow_op2(w, "Mul", ow_op2(w, "Sub", a, one), ow_op2(w, "Add", a, one));
-		return ow_op1(w, "Log", ow_op2(w, "Add", a, ow_op1(w, "Sqrt", b)));
+		const ow_v t = ow_op2(w, "Sub", a, one), b = ow_op2(w, "Mul", ow_op1(w, "Sqrt", t), ow_op1(w, "Sqrt", ow_op2(w, "Add", a, one)));
+		return log_above_one(w, ow_op2(w, "Add", t, b));
 	}
-	if (!strcmp(op, "asinh")) {
-		const ow_v s = ow_op1(w, "Sqrt", ow_op2(w, "Add", ow_op2(w, "Mul", m, m), one));
-		const ow_v b = ow_op2(w, "Div", ow_op2(w, "Mul", m, m), ow_op2(w, "Add", one, s));
-		y = log_above_one(w, ow_op2(w, "Add", m, b));
+	if (!strcmp(op, "sinh")) {
+		const ow_v e = exp_minus_one(w, m), f = ow_where(w, ow_op1(w, "IsInf", e), one, ow_op2(w, "Div", e, ow_op2(w, "Add", e, one)));
+		y = ow_op2(w, "Mul", half, ow_op2(w, "Add", e, f));
+	} else if (!strcmp(op, "asinh")) {
+		const ow_v i = ow_op1(w, "Reciprocal", m), s = ow_op1(w, "Sqrt", ow_op2(w, "Add", ow_op2(w, "Mul", i, i), one));
+		y = log_above_one(w, ow_op2(w, "Add", m, ow_op2(w, "Div", m, ow_op2(w, "Add", i, s))));
 	} else {
 		const ow_v b = ow_op2(w, "Div", ow_op2(w, "Mul", m, constant(w, a, 2)), ow_op2(w, "Sub", one, m));
 		y = ow_op2(w, "Mul", half, log_above_one(w, b));
@@ -506,8 +519,12 @@ ow_v ow_atan2(ow *w, tj_node *n, const ow_v *x)
 
 ow_v ow_sinc(ow *w, tj_node *n, const ow_v *x)
 {
-	const ow_v a = ow_cast(w, x[0], TJ_F64), p = ow_op2(w, "Mul", a, constant(w, a, M_PI)), zero = ow_op2(w, "Equal", a, constant(w, a, 0));
-	const ow_v y = ow_op2(w, "Div", ow_op1(w, "Sin", p), p);
+	const ow_v a = ow_cast(w, x[0], TJ_F64), p = ow_op2(w, "Mul", a, constant(w, a, M_PI)), none = constant(w, a, 0);
+	const ow_v zero = ow_op2(w, "Equal", a, none), flat = ow_op2(w, "Equal", ow_op1(w, "Floor", a), a);
+	const ow_v whole = ow_op2(w, "And", flat, ow_op1(w, "Not", ow_op1(w, "IsInf", a)));
+	const ow_v half = ow_op2(w, "Mul", a, constant(w, a, 0.5)), turns = ow_op2(w, "Mul", ow_op1(w, "Round", half), constant(w, a, 2));
+	const ow_v sine = ow_op1(w, "Sin", ow_op2(w, "Mul", ow_op2(w, "Sub", a, turns), constant(w, a, M_PI)));
+	const ow_v y = ow_where(w, whole, none, ow_op2(w, "Div", sine, p));
 	return back(w, n, ow_where(w, zero, constant(w, a, 1), y));
 }
 
@@ -547,17 +564,4 @@ ow_v ow_activation(ow *w, tj_node *n, const ow_v *x)
 	const ow_v a = ow_work(w, r, x[0]);
 	if (tj_node_inputs(n) == 2) ow_attr_float(w, "alpha", number(tj_node_input(n, 1)));
 	return back(w, n, ow_op1(w, r->becomes, a));
-}
-
-/* b has one element for each index of axis 1: its axis comes before those behind axis 1. */
-ow_v ow_prelu(ow *w, tj_node *n, const ow_v *x)
-{
-	const ow_row *r = ow_row_of(n);
-	const int rank = tj_node_rank(n);
-	ow_v b = ow_work(w, r, x[1]);
-	int64_t dim[TJ_MAX_RANK];
-	for (int i = 0; i < TJ_MAX_RANK; i++) dim[i] = 1;
-	dim[0] = -1;
-	if (rank > 2 && tj_node_rank(tj_node_input(n, 1)) == 1) b = ow_reshape(w, b, dim, rank - 1);
-	return back(w, n, ow_op2(w, r->becomes, ow_work(w, r, x[0]), b));
 }

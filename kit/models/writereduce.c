@@ -292,7 +292,7 @@ static void window(ow *w, const tj_node *n, int first, int axes, bool sizes)
 	if (sizes) ow_attr_ints(w, "kernel_shape", v[0], axes);
 	ow_attr_ints(w, "strides", v[lists - 2], axes);
 	if (dilated || strcmp(tj_node_op(n), "avg_pool")) ow_attr_ints(w, "dilations", v[lists - 1], axes);
-	ow_attr_ints(w, "pads", pads, axes);
+	ow_attr_ints(w, "pads", pads, 2 * axes);
 }
 
 ow_v ow_conv_row(ow *w, tj_node *n, const ow_v *x)

@@ -50,6 +50,7 @@ static bool known_number(const tj_node *n, int k, double *v)
 static bool plain_window(const tj_node *n, int first, int lists, bool dilated)
 {
 	const int axes = (tj_node_attrs(n) - first) / (lists + 2);
+	if (tj_node_rank(n) != axes + 2) return false;
 	for (int d = 0; d < axes; d++) {
 		const int64_t size = lists == 3 ? tj_node_attr(n, first + d) : INT64_MAX, dilation = tj_node_attr(n, first + (lists - 1) * axes + d);
 		if (!dilated && dilation != 1) return false;
@@ -92,7 +93,7 @@ bool ow_keeps(void *self, const tj_node *n)
 	if (is(n, "avg_pool")) return !tj_node_attr(n, 0) && tj_node_attr(n, 1) <= 0 && plain_window(n, 2, 3, false);
 	if (is(n, "softplus")) return known_number(n, 1, &a) && known_number(n, 2, &b) && a == 1 && b >= 20;
 	if (is(n, "leaky_relu") || is(n, "elu") || is(n, "celu")) return known_number(n, 1, &a) && (!is(n, "celu") || a > 0);
-	if (is(n, "layer_norm")) return known_number(n, 3, &a) && tj_node_dim(n, -1) > 0;
+	if (is(n, "layer_norm")) return known_number(n, 3, &a) && (double)(float)a == a;
 	if (is(n, "softmax") || is(n, "log_softmax") || is(n, "mean")) return tj_node_rank(tj_node_input(n, 0)) > 0;
 	return true;
 }

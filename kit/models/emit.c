@@ -100,11 +100,11 @@ ow_v ow_cast(ow *w, ow_v a, tj_dtype to)
 	return ow_op(w, "Cast", to, 1, &a);
 }
 
-/* Runtimes select f32, f64, i32, i64, u8 and i8; narrower floats and bool keep their value in these. */
+/* Runtimes select f32, f64, i32, i64, u8 and i8; narrower floats keep their value in these. */
 ow_v ow_where(ow *w, ow_v c, ow_v a, ow_v b)
 {
-	const tj_dtype t = ow_dtype(w, a);
-	const tj_dtype as = t == TJ_F16 || t == TJ_BF16 ? TJ_F32 : t == TJ_BOOL || t == TJ_I16 ? TJ_I32 : t;
+	const tj_dtype t = ow_dtype(w, a), as = t == TJ_F16 || t == TJ_BF16 ? TJ_F32 : t == TJ_I16 ? TJ_I32 : t;
+	if (t == TJ_BOOL) return ow_op2(w, "Or", ow_op2(w, "And", c, a), ow_op2(w, "And", ow_op1(w, "Not", c), b));
 	return ow_cast(w, ow_op(w, "Where", as, 3, (ow_v[]){ c, ow_cast(w, a, as), ow_cast(w, b, as) }), t);
 }
 

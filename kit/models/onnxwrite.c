@@ -309,6 +309,43 @@ void ow_result(ow *w, const tj_node *n, int k, ow_v v)
 	if (x->result) x->result[k] = v;
 }
 
+/* It has no elements at any size: a constant. Runtimes differ in what they do with such tensors. */
+static bool is_empty(ow *w, tj_node *n)
+{
+	ow_size s;
+	bool empty = false;
+	for (int d = 0; d < tj_node_rank(n); d++) {
+		if (ow_dim_varies(w, n, d, &s)) return false;
+		empty |= !tj_node_dim(n, d);
+	}
+	return empty;
+}
+
+static void put_empty(ow *w, tj_node *n, ow_node *x)
+{
+	int64_t dim[TJ_MAX_RANK] = { 0 };
+	for (int d = 0; d < tj_node_rank(n); d++) dim[d] = tj_node_dim(n, d);
+	x->value = ow_initializer_of(w, tj_node_dtype(n), tj_node_rank(n), dim, NULL, 0);
+}
+
+/* Its own type is empty; "get" nodes have those of its results. */
+static bool is_tuple(const tj_node *n)
+{
+	static const char *const ops[] = { "cond", "while", "scan", "sort", "topk", "take_sorted", "cummax", "cummin", "max_with_indices", "min_with_indices" };
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+		if (!strcmp(tj_node_op(n), ops[i])) return true;
+	return false;
+}
+
+/* All of its results are empty: its gets are constants. */
+static bool gives_nothing(ow *w, tj_node *n)
+{
+	static const char *const ops[] = { "sort", "topk", "cummax", "cummin" };
+	bool several = false;
+	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) several |= !strcmp(tj_node_op(n), ops[i]);
+	return several && is_empty(w, tj_node_input(n, 0));
+}
+
 static bool put_node(ow *w, tj_node *n)
 {
 	const char *op = tj_node_op(n);
@@ -321,6 +358,8 @@ static bool put_node(ow *w, tj_node *n)
 	w->at = n;
 	if (!strcmp(op, "input") || !strcmp(op, "number")) put_leaf(w, n, x);
 	else if (!strcmp(op, "constant")) put_constant(w, n, x);
+	else if (gives_nothing(w, n)) x->result = ox_take(&w->mem, 4 * sizeof *x->result);
+	else if (is_empty(w, n) && (!r || r->fn != ow_no) && !is_tuple(n)) put_empty(w, n, x);
 	else if (!strcmp(op, "get")) {
 		const ow_node *of = ow_of(w, tj_node_input(n, 0));
 		x->value = of && of->result ? of->result[tj_node_attr(n, 0)] : 0;

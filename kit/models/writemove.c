@@ -2,6 +2,8 @@
 /* writemove: ops that move elements or take them by index, and those made of no tensor, as nodes. */
 #include "kit/models/write.h"
 
+#include <math.h>
+
 static bool is_float(tj_dtype t) { return t >= TJ_F16; }
 
 ow_v ow_first(ow *w, tj_node *n, const ow_v *x) { return (void)w, (void)n, x[0]; }
@@ -197,6 +199,23 @@ static ow_v cut(ow *w, tj_node *index, tj_node *src, ow_v v)
 	return v;
 }
 
+static ow_v scattered(ow *w, const tj_node *n, const char *reduction, ow_v a, ow_v i, ow_v s)
+{
+	ow_attr_int(w, "axis", tj_node_attr(n, 0));
+	ow_attr_text(w, "reduction", reduction);
+	return ow_op(w, "ScatterElements", ow_dtype(w, a), 3, (ow_v[]){ a, i, s });
+}
+
+/* A NaN counts as largest and as least: runtimes lose it. */
+static ow_v scattered_extreme(ow *w, const tj_node *n, const char *reduction, ow_v a, ow_v i, ow_v s)
+{
+	const tj_dtype t = ow_dtype(w, a);
+	const ow_v none = ow_const(w, t, strcmp(reduction, "max") ? INFINITY : -INFINITY), p = ow_op1(w, "IsNaN", a), q = ow_op1(w, "IsNaN", s);
+	const ow_v mark = scattered(w, n, "add", ow_cast(w, p, TJ_I32), i, ow_cast(w, q, TJ_I32));
+	const ow_v y = scattered(w, n, reduction, ow_where(w, p, none, a), i, ow_where(w, q, none, s));
+	return ow_where(w, ow_op2(w, "Greater", mark, ow_const_int(w, TJ_I32, 0)), ow_const(w, t, NAN), y);
+}
+
 ow_v ow_scatter(ow *w, tj_node *n, const ow_v *x)
 {
 	static const struct { const char *op, *reduction; } how[] = {
@@ -210,9 +229,8 @@ ow_v ow_scatter(ow *w, tj_node *n, const ow_v *x)
 	ow_v a = ow_work(w, r, x[0]), i = index_of(w, x[1]), s = ow_cast(w, cut(w, tj_node_input(n, 1), tj_node_input(n, 2), x[2]), ow_dtype(w, a));
 	const int64_t one[] = { 1 };
 	if (bare) a = ow_reshape(w, a, one, 1), i = ow_reshape(w, i, one, 1), s = ow_reshape(w, s, one, 1);
-	ow_attr_int(w, "axis", tj_node_attr(n, 0));
-	ow_attr_text(w, "reduction", how[k].reduction);
-	ow_v y = ow_op(w, "ScatterElements", ow_dtype(w, a), 3, (ow_v[]){ a, i, s });
+	const bool extreme = k >= 3 && is_float(t) && !w->o.finite;
+	ow_v y = (extreme ? scattered_extreme : scattered)(w, n, how[k].reduction, a, i, s);
 	if (bare) y = ow_reshape(w, y, one, 0);
 	return t == TJ_BOOL ? ow_convert(w, y, t) : ow_cast(w, y, t);
 }

@@ -106,12 +106,22 @@ ow_v ow_cumsum(ow *w, tj_node *n, const ow_v *x)
 	return back(w, n, ow_op2(w, "CumSum", a, ow_const_int(w, TJ_I64, tj_node_attr(n, 0))));
 }
 
-static void value_info(ow *w, ow_bytes *g, uint32_t field, ow_v v)
+/* of: of the shape of a slice of this node, along `axis`; NULL: 0-d */
+static void value_info(ow *w, ow_bytes *g, uint32_t field, ow_v v, tj_node *of, int axis)
 {
 	const size_t at = ow_open(g, field);
 	ow_put_text(g, 1, w->value[v].name);
 	const size_t type = ow_open(g, 2), tensor = ow_open(g, 1);
 	ow_put_int(g, 1, ox_type_of(w->value[v].dtype));
+	const size_t shape = ow_open(g, 2);
+	for (int d = 0; of && d < tj_node_rank(of); d++) {
+		ow_size s;
+		if (d == axis) continue;
+		const size_t dim = ow_open(g, 1);
+		if (!ow_dim_varies(w, of, d, &s)) ow_put_int(g, 1, ow_dim(of, d));
+		ow_close(g, dim);
+	}
+	ow_close(g, shape);
 	ow_close(g, tensor);
 	ow_close(g, type);
 	ow_close(g, at);
@@ -144,17 +154,17 @@ static void turn(ow *w, running *r)
 }
 
 /* The body as a graph, with its inputs and outputs. */
-static void body_of(ow *w, running *r, ow_bytes *g)
+static void body_of(ow *w, running *r, tj_node *of, int axis, ow_bytes *g)
 {
 	ow_bytes *outer = w->body;
 	w->body = g;
 	turn(w, r);
 	w->body = outer;
 	ow_put_text(g, 2, r->op);
-	for (int i = 0; i < r->nstate; i++) value_info(w, g, 11, r->state[i]);
-	for (int i = 0; i < r->nelement; i++) value_info(w, g, 11, r->element[i]);
-	for (int i = 0; i < r->nstate; i++) value_info(w, g, 12, r->next[i]);
-	for (int i = 0; i < r->nout; i++) value_info(w, g, 12, r->out[i]);
+	for (int i = 0; i < r->nstate; i++) value_info(w, g, 11, r->state[i], i ? of : NULL, axis);
+	for (int i = 0; i < r->nelement; i++) value_info(w, g, 11, r->element[i], of, axis);
+	for (int i = 0; i < r->nstate; i++) value_info(w, g, 12, r->next[i], i ? of : NULL, axis);
+	for (int i = 0; i < r->nout; i++) value_info(w, g, 12, r->out[i], of, axis);
 }
 
 /* v, of the shape of a slice. */
@@ -202,7 +212,7 @@ ow_v ow_running(ow *w, tj_node *n, const ow_v *x)
 	for (int i = 0; i < r.nelement; i++) r.element[i] = ow_new_value(w, NULL, as), in[r.nstate + i] = e[i];
 	for (int i = 0; i < r.nout; i++) out[r.nstate + i] = ow_new_value(w, NULL, i ? TJ_I64 : as);
 	ow_bytes g = { 0 };
-	body_of(w, &r, &g);
+	body_of(w, &r, a, (int)axis, &g);
 	ow_attr_int(w, "num_scan_inputs", r.nelement);
 	ow_attr_ints(w, "scan_input_axes", axes, r.nelement);
 	ow_attr_ints(w, "scan_output_axes", axes, r.nout);

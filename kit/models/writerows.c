@@ -84,7 +84,7 @@ bool ow_keeps(void *self, const tj_node *n)
 	double a, b;
 	(void)self;
 	if (!r) return false;
-	if (is(n, "pad")) return pads_only(n);
+	if (is(n, "pad")) return tj_node_rank(n) && pads_only(n);
 	if (is(n, "nextafter")) return true; /* to be refused, or as parts where tjit does so, too */
 	if (t < TJ_F16 || !some_elements(n) || !some_elements(tj_node_input(n, 0))) return false;
 	if (r->types == OW_F32 && t == TJ_F64) return false;

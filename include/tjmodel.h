@@ -81,6 +81,11 @@ TJ_API void tj_model_about(const tj_model *m, tj_onnx_about *out);
 typedef struct tj_onnx_count { const char *op; int64_t nodes; } tj_onnx_count;
 TJ_API const tj_onnx_count *tj_model_op(const tj_model *m, int i);
 
+/* The i-th initializer of the graph, and its name. It lives as long as the model, or, of a small list of integers, in the innermost scope.
+ * NULL: there are fewer. Poison: its dtype is none of tjit's. */
+TJ_API tj_tensor *tj_model_initializer_at(const char *site, const tj_model *m, int i, const char **name);
+#define tj_model_initializer(m, i, name) tj_model_initializer_at(TJ_SITE, m, i, name)
+
 /* The i-th op that tj_onnx_open() supports: its domain ("" is the default one), its name and the versions of the opset that changed it,
  * "1,6,13"; false: there are fewer. Needs no model. */
 TJ_API bool tj_onnx_supports(int i, const char **domain, const char **op, const char **since);

@@ -292,13 +292,19 @@ ow_v ow_fma(ow *w, tj_node *n, const ow_v *x)
 	return back(w, n, ow_cast(w, ow_op2(w, "Add", ow_op2(w, "Mul", a, b), c), as));
 }
 
-/* In f64, where the squares of f32 do not overflow. */
+/* In f64, where the squares of f32 do not overflow; those of f64 are scaled. */
 ow_v ow_hypot(ow *w, tj_node *n, const ow_v *x)
 {
-	const ow_v a = ow_cast(w, x[0], TJ_F64), b = ow_cast(w, x[1], TJ_F64);
+	ow_v a = ow_cast(w, x[0], TJ_F64), b = ow_cast(w, x[1], TJ_F64), by = 0;
+	if (tj_node_dtype(n) == TJ_F64) {
+		const ow_v m = ow_op2(w, "Max", ow_op1(w, "Abs", a), ow_op1(w, "Abs", b)), none = ow_op2(w, "Equal", m, constant(w, a, 0));
+		by = ow_where(w, ow_op2(w, "Or", none, ow_op1(w, "IsInf", m)), constant(w, a, 1), m);
+		a = ow_op2(w, "Div", a, by), b = ow_op2(w, "Div", b, by);
+	}
 	const ow_v s = ow_op2(w, "Add", ow_op2(w, "Mul", a, a), ow_op2(w, "Mul", b, b));
 	const ow_v far = ow_op2(w, "Or", ow_op1(w, "IsInf", a), ow_op1(w, "IsInf", b));
-	return back(w, n, ow_where(w, far, constant(w, a, INFINITY), ow_op1(w, "Sqrt", s)));
+	const ow_v r = ow_op1(w, "Sqrt", s), y = by ? ow_op2(w, "Mul", r, by) : r;
+	return back(w, n, ow_where(w, far, constant(w, a, INFINITY), y));
 }
 
 /* ---- rounding ---- */
@@ -474,24 +480,29 @@ ow_v ow_tan(ow *w, tj_node *n, const ow_v *x)
 	return back(w, n, ow_dtype(w, a) == TJ_F32 ? ow_op1(w, "Tan", a) : ow_op2(w, "Div", ow_op1(w, "Sin", a), ow_op1(w, "Cos", a)));
 }
 
+/* log(2 a), where 2 a could overflow */
+static ow_v far_log(ow *w, ow_v a, ow_v near)
+{
+	const ow_v y = ow_op2(w, "Add", ow_op1(w, "Log", a), constant(w, a, M_LN2));
+	return ow_where(w, ow_op2(w, "Greater", a, constant(w, a, 0x1p300)), y, near);
+}
+
 static ow_v hyperbolic_f64(ow *w, const char *op, ow_v a)
 {
 	const ow_v one = constant(w, a, 1), half = constant(w, a, 0.5), m = ow_op1(w, "Abs", a);
 	ow_v y;
-	if (!strcmp(op, "cosh")) {
-		const ow_v e = ow_op1(w, "Exp", a), i = ow_op1(w, "Exp", ow_op1(w, "Neg", a));
-		return ow_op2(w, "Mul", half, ow_op2(w, "Add", e, i));
-	}
+	const ow_v root = ow_op1(w, "Exp", ow_op2(w, "Mul", half, m)), e = ow_op2(w, "Mul", ow_op2(w, "Mul", half, root), root); /* exp(m) / 2 */
+	if (!strcmp(op, "cosh")) return ow_op2(w, "Add", e, ow_op2(w, "Div", ow_op2(w, "Div", half, root), root));
 	if (!strcmp(op, "acosh")) {
 		const ow_v t = ow_op2(w, "Sub", a, one), b = ow_op2(w, "Mul", ow_op1(w, "Sqrt", t), ow_op1(w, "Sqrt", ow_op2(w, "Add", a, one)));
-		return log_above_one(w, ow_op2(w, "Add", t, b));
+		return far_log(w, a, log_above_one(w, ow_op2(w, "Add", t, b)));
 	}
 	if (!strcmp(op, "sinh")) {
-		const ow_v e = exp_minus_one(w, m), f = ow_where(w, ow_op1(w, "IsInf", e), one, ow_op2(w, "Div", e, ow_op2(w, "Add", e, one)));
-		y = ow_op2(w, "Mul", half, ow_op2(w, "Add", e, f));
+		const ow_v d = exp_minus_one(w, m), sum = ow_op2(w, "Add", d, ow_op2(w, "Div", d, ow_op2(w, "Add", d, one)));
+		y = ow_where(w, ow_op2(w, "Greater", m, constant(w, a, 30)), e, ow_op2(w, "Mul", half, sum));
 	} else if (!strcmp(op, "asinh")) {
 		const ow_v i = ow_op1(w, "Reciprocal", m), s = ow_op1(w, "Sqrt", ow_op2(w, "Add", ow_op2(w, "Mul", i, i), one));
-		y = log_above_one(w, ow_op2(w, "Add", m, ow_op2(w, "Div", m, ow_op2(w, "Add", i, s))));
+		y = far_log(w, m, log_above_one(w, ow_op2(w, "Add", m, ow_op2(w, "Div", m, ow_op2(w, "Add", i, s)))));
 	} else {
 		const ow_v b = ow_op2(w, "Div", ow_op2(w, "Mul", m, constant(w, a, 2)), ow_op2(w, "Sub", one, m));
 		y = ow_op2(w, "Mul", half, log_above_one(w, b));

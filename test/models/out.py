@@ -22,7 +22,8 @@ UNITS = {"float32": (2.0**-23, 1e9, 4e-6), "float64": (2.0**-52, 1e9, 1e-13), "f
 # what ONNX Runtime computes less exactly than tjit: more units
 LESS = {"glu": 1e5, "silu": 1e5, "layer_norm": 512}
 # what it computes otherwise: it multiplies and adds up i64 in f64; rows of log_softmax with an infinite element
-OTHER = [("prod", "i"), ("prod", "u8"), ("log_softmax", "f")]
+OTHER = [("prod", "i"), ("prod", "u8"), ("log_softmax", "f"), ("glu", "i")]
+CHAOTIC = 0.03  # of the random graphs: a sine or a remainder of large numbers makes much of a rounding
 
 
 def widen(model):
@@ -92,7 +93,7 @@ def run(folder, number, nin, nout, ulps):
 
 def main(folder, word=""):
     count = {"agrees": 0, "differs": 0, "none": 0, "fails": 0}
-    missing, known = {}, 0
+    missing, known, graphs, odd = {}, 0, 0, 0
     for line in open(f"{folder}/cases.txt"):
         number, nin, nout, ulps, name = line.rstrip("\n").split(" ", 4)
         if word not in name:
@@ -104,6 +105,8 @@ def main(folder, word=""):
         except Exception as e:  # the runtime tells in many ways
             how, why = "fails", str(e).replace("\n", " ")[:300]
         count[how] += 1
+        graphs += op == "graph"
+        odd += op == "graph" and how == "differs"
         if how == "none":
             missing[why] = missing.get(why, 0) + 1
         elif how == "differs" and any(op == o and dtype.startswith(d) for o, d in OTHER):
@@ -112,9 +115,9 @@ def main(folder, word=""):
             print(f"{how.upper()} {number} {name}: {why}", flush=True)
     for why in sorted(missing, key=missing.get, reverse=True)[:20]:
         print(f"no kernel, {missing[why]} times: {why}")
-    print("{agrees} agree, {differs} differ, ".format(**count) + f"{known} of them as known, " +
+    print("{agrees} agree, {differs} differ, ".format(**count) + f"{known} of them as known, {odd} of {graphs} random graphs, " +
           "{fails} fail, {none} have no kernel in ONNX Runtime".format(**count))
-    return count["differs"] + count["fails"] > known
+    return count["fails"] > 0 or count["differs"] > known + odd or odd > CHAOTIC * graphs
 
 
 sys.exit(main(*sys.argv[1:]))

@@ -13,6 +13,9 @@ static const char *const format_name[] = { "tjx", "onnx", "safetensors", "npz", 
 
 typedef struct job {
 	const char *from, *to, *sizes, *type, *cpus;
+	const char *like[65];    /* files with arguments, whose dtypes and sizes count */
+	int nlike;
+	tj_tensor *input[65];    /* TJ_END first: none */
 	bool external, finite, fixed, json;
 	format in, out;
 	tj_ctx *c;
@@ -58,7 +61,7 @@ static int write_onnx(job *j, tj_fn *f)
 	for (int i = 0; j->model && i < 64 && (v = tj_model_input(j->model, i)); i++) in[i] = v->name;
 	for (int i = 0; j->model && i < 64 && (v = tj_model_output(j->model, i)); i++) out[i] = v->name;
 	cli_progress("writing %s", j->to);
-	const tj_onnx_write_opts o = { .size = sizeof o, .input_names = in, .output_names = out, .external = j->external, .finite = j->finite,
+	const tj_onnx_write_opts o = { .size = sizeof o, .input_names = in, .output_names = out, .external = j->external, .finite = j->finite, .inputs = j->nlike ? j->input : NULL,
 	                               .static_sizes = j->fixed, .on_refused = cli_model_refused };
 	return tj_onnx_write(f, j->to, &o) == TJ_OK ? CLI_OK : cli_failed(j->c);
 }
@@ -74,8 +77,38 @@ static int of_model(job *j)
 {
 	if (j->out == ONNX) return write_onnx(j, tj_model_fn(j->model));
 	cli_progress("compiling %s", j->to);
-	const tj_export_opts o = { .size = sizeof o, .cpus = j->cpus };
+	const tj_export_opts o = { .size = sizeof o, .cpus = j->cpus, .inputs = j->nlike ? j->input : NULL };
 	return tj_export(tj_model_fn(j->model), j->to, &o) == TJ_OK ? CLI_OK : cli_failed(j->c);
+}
+
+/* Which input the word NAME=FILE is for; the next one without a name. */
+static int place_of(const job *j, const char *word, int next, const char **file)
+{
+	const char *equals = strchr(word, '=');
+	const tj_onnx_value *v;
+	*file = word;
+	for (int i = 0; equals && (v = tj_model_input(j->model, i)); i++)
+		if (strlen(v->name) == (size_t)(equals - word) && !strncmp(v->name, word, (size_t)(equals - word))) return *file = equals + 1, i;
+	return next;
+}
+
+static int load_inputs(job *j)
+{
+	int n = 0;
+	while (tj_model_input(j->model, n)) n++;
+	if (!j->nlike) return CLI_OK;
+	for (int k = 0, next = 0; k < j->nlike; k++) {
+		const char *file;
+		const int i = place_of(j, j->like[k], next, &file);
+		if (i >= n || i >= 64) return cli_error("%s: the model has only %d inputs", j->like[k], n), CLI_USAGE;
+		j->input[i] = tj_npy_load(j->c, file);
+		if (tj_is_poison(j->input[i])) return cli_failed(j->c);
+		for (next = 0; next < n && next < 64 && j->input[next];) next++;
+	}
+	for (int i = 0; i < n; i++)
+		if (i >= 64 || !j->input[i]) return cli_error("input %s is missing: -i %s=FILE", tj_model_input(j->model, i)->name, tj_model_input(j->model, i)->name), CLI_USAGE;
+	j->input[n] = TJ_END;
+	return CLI_OK;
 }
 
 /* ---- tensors ---- */
@@ -234,6 +267,7 @@ static int convert(job *j)
 		const tj_onnx_opts o = { .size = sizeof o, .mode = TJ_DIRECT, .sizes = j->sizes, .on_refused = cli_model_refused };
 		cli_progress("reading %s", j->from);
 		if (!(j->model = tj_onnx_open(j->c, j->from, &o))) status = cli_failed(j->c);
+		else status = load_inputs(j);
 	}
 	if (status == CLI_OK) status = j->out > ONNX ? tensors(j) : j->in == TJX ? of_export(j) : of_model(j);
 	cli_progress(NULL);
@@ -256,6 +290,7 @@ static int check(job *j)
 	if (j->type && !types[t]) return cli_error("--type: there is no %s; F32, F16, BF16, and for .gguf Q8_0, Q4_0", j->type), CLI_USAGE;
 	if (j->type && j->out <= ONNX) return cli_error("--type is for files of tensors"), CLI_USAGE;
 	if (is_block(j->type) && j->out != GGUF) return cli_error("--type %s is for .gguf", j->type), CLI_USAGE;
+	if (j->nlike && (j->in != ONNX || j->out > ONNX)) return cli_error("-i is for .onnx files that become functions"), CLI_USAGE;
 	if (j->sizes && j->in != ONNX) return cli_error("--sizes is for .onnx files that are read"), CLI_USAGE;
 	if ((j->external || j->finite || j->fixed) && j->out != ONNX) return cli_error("--external, --finite and --fixed are for .onnx files that are written"), CLI_USAGE;
 	if (j->cpus && j->out != TJX) return cli_error("--cpus is for .tjx files"), CLI_USAGE;
@@ -264,12 +299,14 @@ static int check(job *j)
 
 static int run(cli_words *w)
 {
-	enum { SIZES, TYPE, CPUS, EXTERNAL, FINITE, FIXED, JSON };
+	enum { INPUT, SIZES, TYPE, CPUS, EXTERNAL, FINITE, FIXED, JSON };
 	job j = { 0 };
 	for (int k; (k = cli_next(w)) != CLI_END;) {
 		if (k == CLI_WRONG) return CLI_USAGE;
 		if (k == CLI_WORD && j.to) return cli_error("convert takes two files, and has %s, too", w->value), CLI_USAGE;
 		if (k == CLI_WORD) *(j.from ? &j.to : &j.from) = w->value;
+		else if (k == INPUT && j.nlike == 64) return cli_error("more than 64 inputs"), CLI_USAGE;
+		else if (k == INPUT) j.like[j.nlike++] = w->value;
 		else if (k == SIZES) j.sizes = w->value;
 		else if (k == TYPE) j.type = w->value;
 		else if (k == CPUS) j.cpus = w->value;
@@ -286,7 +323,8 @@ const cli_command cli_convert = {
 	.help = "The ends of the names say the formats. A .tjx becomes a .onnx, a .onnx a .tjx or another .onnx. Files of tensors, .safetensors,\n"
 		".npz, .npy and .gguf, become each other, and a .onnx any of them, with its initializers. Blocks of GGUF become f32. Nothing\n"
 		"of IN runs. OUT takes the place of an older file when all of it is on the disk.",
-	.option = (const cli_option[]){ { 0, "sizes", "TEXT", "bounds of sizes that a .onnx names: \"batch in 1..8\"" },
+	.option = (const cli_option[]){ { 'i', "input", "[NAME=]FILE", "a .npy like an input of a .onnx: its sizes count" },
+	                                { 0, "sizes", "TEXT", "bounds of sizes that a .onnx names: \"batch in 1..8\"" },
 	                                { 0, "type", "TYPE", "floats as F32, F16, BF16, and in .gguf Q8_0, Q4_0" },
 	                                { 0, "cpus", "LIST", "for which CPUs a .tjx has code; \"\": none" },
 	                                { 0, "external", NULL, "weights of a .onnx beside it" },

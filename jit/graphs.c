@@ -100,15 +100,29 @@ static bool see(void *env, jit_act *a, uint32_t n, tj_tensor *const *res)
 /* ---- combinations of sizes: enough to see how a number depends on each of them, and on two together ---- */
 enum { EACH = 4 };
 
-/* The i-th of some sizes that a symbol may have, none of them 0 or 1 if it can be helped: these are simplified away. */
-static int64_t size_of(const gd_symbol *s, int64_t i)
+/* The size that the arguments have, -1: they have none. */
+static int64_t known_size(const jit_sample *s, int symbol)
+{
+	for (uint32_t i = 0; s->known && i < s->narg; i++)
+		for (int d = 0; d < s->arg[i].rank; d++)
+			if (s->arg[i].symbol[d] == symbol) return s->arg[i].dim[d];
+	return -1;
+}
+
+/* The i-th of some sizes that a symbol may have: from the one that it has on, if that is known. None of them is 0 or 1 if it can be helped:
+ * these are simplified away. */
+static int64_t size_of(const jit_sample *j, uint32_t symbol, int64_t i)
 {
 	static const int64_t step[EACH] = { 0, 1, 3, 8 };
-	const int64_t n = jit_symbol_count(s);
+	const gd_symbol *s = &j->symbol[symbol];
+	const int64_t n = jit_symbol_count(s), known = known_size(j, (int)symbol), least = known > 2 ? known : 2;
 	int64_t first = 0;
-	while (first + 1 < n && first < 64 && jit_symbol_size(s, first) < 2) first++;
+	if (known > 2 && s->mod > 1) first = (known - jit_symbol_size(s, 0)) / s->mod;
+	else if (known > 2) first = known - jit_symbol_size(s, 0);
+	while (first + 1 < n && first < 64 && jit_symbol_size(s, first) < least) first++;
+	if (first < 0 || first >= n) first = 0;
 	const int64_t at = first + step[i];
-	return jit_symbol_size(s, at < n ? at : i < n - first ? first + i : n - 1);
+	return jit_symbol_size(s, at < n ? at : i < n - first ? first + i : first >= i ? first - i : n - 1);
 }
 
 /* One base, then each symbol alone at three other sizes, then all together. Symbols begin at different places, so that equal sizes do not
@@ -127,8 +141,8 @@ static bool choose_sizes(graphs *j)
 	for (uint32_t k = 0; k < s->n; k++)
 		for (uint32_t i = 0; i < m; i++) {
 			const uint32_t alone = k ? (k - 1) / (EACH - 1) : m, turn = k ? (k - 1) % (EACH - 1) + 1 : 0;
-			const uint32_t base = i % EACH, all = k > m * (EACH - 1);
-			s->sizes[k * m + i] = size_of(&s->symbol[i], (base + (all || alone == i ? turn : 0)) % EACH);
+			const uint32_t base = s->known ? 0 : i % EACH, all = k > m * (EACH - 1);
+			s->sizes[k * m + i] = size_of(s, i, (base + (all || alone == i ? turn : 0)) % EACH);
 		}
 	return true;
 }

@@ -220,6 +220,7 @@ static bool see_sizes(ow *w, tj_graph *g)
 /* ---- leaves ---- */
 static ow_v variable(ow *w, int i) { return i >= 0 && i < w->nvariable ? w->variable[i] : 0; }
 
+/* Its value stays 0 when it differs between sizes in a way that no expression gives; what uses it is refused then. */
 static void put_constant(ow *w, tj_node *n, ow_node *x)
 {
 	const unsigned char *p = tj_node_data(n);
@@ -234,15 +235,11 @@ static void put_constant(ow *w, tj_node *n, ow_node *x)
 	const bool splat = k && is_splat(n, p);
 	bool differs = false;
 	for (int j = 1; splat && j < w->samples.n; j++) differs |= w->number[j][at] != w->number[0][at];
-	if (!splat && varies) ow_refuse(w, n, "is a constant whose size varies; write it with .static_sizes");
+	if (!splat && varies) return;
 	if (!splat && k && k <= MOST_NUMBERS && (t == TJ_I64 || t == TJ_I32))
 		for (int64_t i = 0; i < k; i++)
 			for (int j = 1; j < w->samples.n; j++)
-				if (w->number[j][at + (size_t)i] != w->number[0][at + (size_t)i])
-					{
-					ow_refuse(w, n, "is a constant that differs between sizes; write it with .static_sizes");
-					return;
-				}
+				if (w->number[j][at + (size_t)i] != w->number[0][at + (size_t)i]) return;
 	if (!splat || (!varies && !differs && k * (int64_t)size <= 64)) {
 		x->value = ow_initializer_of(w, t, tj_node_rank(n), dim, p, (size_t)k * size);
 		return;
@@ -254,11 +251,7 @@ static void put_constant(ow *w, tj_node *n, ow_node *x)
 		double floats[OW_SAMPLES];
 		for (int j = 0; j < w->samples.n; j++) ints[j] = w->number[j][at], memcpy(&floats[j], &ints[j], sizeof floats[j]);
 		const bool real = t == TJ_F32 || t == TJ_F64, whole = t == TJ_I64 || t == TJ_I32;
-		if (real ? !ow_fit_float(&w->samples, t, floats, &q) : !whole || !ow_fit(&w->samples, ints, &q.size))
-		{
-			ow_refuse(w, n, "is a number that no expression of the sizes gives; write it with .static_sizes");
-			return;
-		}
+		if (real ? !ow_fit_float(&w->samples, t, floats, &q) : !whole || !ow_fit(&w->samples, ints, &q.size)) return;
 		v = ow_squeeze(w, ow_size_value(w, &q.size), (int64_t[]){ 0 }, 1);
 		v = ow_cast(w, v, real ? TJ_F64 : t);
 		if (q.form >= OW_ROOT) v = ow_op1(w, "Sqrt", v);
@@ -276,8 +269,8 @@ static void put_leaf(ow *w, tj_node *n, ow_node *x)
 {
 	int i = -1;
 	const char *source = tj_node_source(n, &i);
-	if (!source) ow_refuse(w, n, "is a number that is computed from numbers of the call, or a random one: pass it as a tensor");
-	else if (!strcmp(source, "argument") && i < w->nargument) x->value = w->argument[i];
+	if (!source) return; /* what uses it is refused */
+	if (!strcmp(source, "argument") && i < w->nargument) x->value = w->argument[i];
 	else if (!strcmp(source, "variable")) x->value = variable(w, i);
 	else ow_refuse(w, n, "is a number that the call gives: pass it as a tensor");
 }
@@ -366,7 +359,15 @@ static bool put_node(ow *w, tj_node *n)
 	} else if (!r) ow_refuse(w, n, "has no row in the table of ops");
 	else {
 		bool all = attrs_fixed(w, n);
-		for (int i = 0; i < k; i++) all &= (in[i] = ow_value_of(w, tj_node_input(n, i))) != 0;
+		for (int i = 0; i < k; i++) {
+			tj_node *a = tj_node_input(n, i);
+			all &= (in[i] = ow_value_of(w, a)) != 0;
+			if (!strcmp(tj_node_op(a), "number") && !tj_node_source(a, NULL) && r->fn != ow_no)
+				ow_refuse(w, n, "takes a number that is computed from numbers of the call: pass it as a tensor");
+			if (!in[i] && !strcmp(tj_node_op(a), "constant"))
+				ow_refuse(w, n, "takes a constant that no expression of the sizes gives; write it with .static_sizes");
+		}
+		if (r->fn == ow_no) r->fn(w, n, in), all = false;
 		if (tj_node_device(n) != TJ_CPU) ow_refuse(w, n, "is computed on a GPU: write the function of a context for the CPU"), all = false;
 		const ow_v v = all ? r->fn(w, n, in) : 0; /* after a refusal what depends on it is left out */
 		x = ow_of(w, n);
@@ -500,7 +501,8 @@ static void put_outputs(ow *w, tj_graph *g)
 		const char *symbol[TJ_MAX_RANK] = { NULL }, *name = of < 0 ? given(w->o.output_names, i) : NULL;
 		int64_t dim[TJ_MAX_RANK];
 		ow_size s;
-		if (!v) continue; /* it was refused */
+		if (!v && !w->refused) ow_refuse(w, n, "is an output that no expression of the sizes, or of numbers of the call, gives");
+		if (!v) continue;
 		if (of >= 0) name = ow_name_new(w, "%s_next", w->value[w->variable[of]].name);
 		ow_v out = named(w, name ? name : ow_name_new(w, "output%d", i), tj_node_dtype(n));
 		for (int d = 0; d < tj_node_rank(n); d++) {

@@ -60,17 +60,62 @@ static bool fit_sum(const ow_samples *s, const int64_t *v, ow_size *e)
 	return holds(s, v, e);
 }
 
-/* more + by * the product of these symbols */
+static int64_t product_at(const ow_samples *s, int k, const uint8_t *power)
+{
+	int64_t p = 1;
+	for (int i = 0; i < s->symbols; i++)
+		for (int j = 0; j < power[i]; j++)
+			if (!multiply(&p, s->size[k][i])) return 0;
+	return p;
+}
+
+/* What is left of v when its change by each symbol alone is taken away: in sample `all`, in which each has the size that it has in one of the
+ * samples where it varies alone. */
+static bool together(const ow_samples *s, const int64_t *v, int all, int64_t *out)
+{
+	*out = v[all] - v[0];
+	for (int i = 0; i < s->symbols; i++) {
+		int k = 1;
+		for (bool alone = false; k < s->n; k++) {
+			alone = s->size[k][i] == s->size[all][i];
+			for (int j = 0; j < s->symbols; j++) alone &= j == i || s->size[k][j] == s->size[0][j];
+			if (alone) break;
+		}
+		if (k == s->n) return false;
+		*out -= v[k] - v[0];
+	}
+	return true;
+}
+
+/* The second difference by symbol i, times a number that follows from the samples alone. */
+static bool bent(const ow_samples *s, const int64_t *v, int i, int64_t *out)
+{
+	const int k = other(s, i);
+	int l = k + 1;
+	while (k >= 0 && l < s->n && (s->size[l][i] == s->size[0][i] || s->size[l][i] == s->size[k][i])) l++;
+	if (k < 0 || l >= s->n) return false;
+	*out = (v[l] - v[0]) * (s->size[k][i] - s->size[0][i]) - (v[k] - v[0]) * (s->size[l][i] - s->size[0][i]);
+	return true;
+}
+
+/* more + sum of times[i] * S[i] + by * the product of these symbols */
 static bool fit_product(const ow_samples *s, const int64_t *v, const uint8_t *power, ow_size *e)
 {
-	int64_t p[2] = { 1, 1 };
-	int k = 1;
-	while (k < s->n && v[k] == v[0]) k++;
-	*e = (ow_size){ .part = 1, .by = 1, .varies = true };
+	int64_t p[OW_SAMPLES], rest[OW_SAMPLES], a = 0, b = 0;
+	int of = 0, last = 0;
+	for (int i = 0; i < s->symbols; i++)
+		if (power[i]) of++, last = i;
+	for (int k = 0; k < s->n; k++) p[k] = product_at(s, k, power);
+	const bool ok = of == 1 ? bent(s, v, last, &a) && bent(s, p, last, &b) : together(s, v, s->n - 1, &a) && together(s, p, s->n - 1, &b);
+	if (!ok || !b || a % b) return false;
+	for (int k = 0; k < s->n; k++) {
+		int64_t t = a / b;
+		if (!multiply(&t, p[k])) return false;
+		rest[k] = v[k] - t;
+	}
+	fit_sum(s, rest, e);
+	e->by = a / b;
 	memcpy(e->power, power, sizeof e->power);
-	if (k == s->n || !value_at(s, 0, e, &p[0]) || !value_at(s, k, e, &p[1]) || p[1] == p[0] || (v[k] - v[0]) % (p[1] - p[0])) return false;
-	e->by = (v[k] - v[0]) / (p[1] - p[0]);
-	e->more = v[0] - e->by * p[0];
 	return holds(s, v, e);
 }
 
@@ -79,7 +124,8 @@ static bool fit_products(const ow_samples *s, const int64_t *v, ow_size *e)
 	for (unsigned mask = 1; mask < 1u << s->symbols; mask++)
 		for (int square = -1; square < s->symbols; square++) {
 			uint8_t power[OW_SYMBOLS] = { 0 };
-			if (square >= 0 && !(mask >> square & 1)) continue;
+			const bool one = !(mask & (mask - 1));
+			if (square >= 0 ? !(mask >> square & 1) : one) continue;
 			for (int i = 0; i < s->symbols; i++) power[i] = (uint8_t)((mask >> i & 1) + (i == square));
 			if (fit_product(s, v, power, e)) return true;
 		}

@@ -25,7 +25,7 @@ void ow_close(ow_bytes *b, size_t at);
 
 /* ---- sizes.c: numbers that differ between graphs of a function at several sizes ---- */
 enum { OW_SYMBOLS = 8, OW_SAMPLES = 32 };
-/* An integer of the sizes S: more + sum of times[i] * S[i]; or a product: more + by * prod of S[i]^power[i]; then / part, rounded down. */
+/* An integer of the sizes S: more + sum of times[i] * S[i] + by * prod of S[i]^power[i], over part, rounded down. */
 typedef struct ow_size {
 	int64_t times[OW_SYMBOLS], more, by, part;
 	uint8_t power[OW_SYMBOLS];

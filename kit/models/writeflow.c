@@ -9,23 +9,21 @@ static void *room(ow *w, int n, size_t size)
 	return p;
 }
 
-/* The dtype, and the sizes that do not vary. */
+/* The dtype, and the sizes that do not vary; like NULL: 0-d. */
 static void value_info(ow *w, ow_bytes *g, uint32_t field, ow_v v, tj_node *like)
 {
 	const size_t at = ow_open(g, field);
 	ow_put_text(g, 1, w->value[v].name);
 	const size_t type = ow_open(g, 2), tensor = ow_open(g, 1);
 	ow_put_int(g, 1, ox_type_of(w->value[v].dtype));
-	if (like) {
-		const size_t shape = ow_open(g, 2);
-		for (int d = 0; d < tj_node_rank(like); d++) {
-			ow_size s;
-			const size_t dim = ow_open(g, 1);
-			if (!ow_dim_varies(w, like, d, &s)) ow_put_int(g, 1, ow_dim(like, d));
-			ow_close(g, dim);
-		}
-		ow_close(g, shape);
+	const size_t shape = ow_open(g, 2);
+	for (int d = 0; like && d < tj_node_rank(like); d++) {
+		ow_size s;
+		const size_t dim = ow_open(g, 1);
+		if (!ow_dim_varies(w, like, d, &s)) ow_put_int(g, 1, ow_dim(like, d));
+		ow_close(g, dim);
 	}
+	ow_close(g, shape);
 	ow_close(g, tensor);
 	ow_close(g, type);
 	ow_close(g, at);
@@ -129,7 +127,7 @@ static bool turn(ow *w, loop *l, ow_bytes *g)
 	ow_put_text(g, 2, tj_node_op(l->n));
 	value_info(w, g, 11, i, NULL);
 	value_info(w, g, 11, c, NULL);
-	for (int k = 0; ok && k < l->carries; k++) value_info(w, g, 11, in[k], NULL);
+	for (int k = 0; ok && k < l->carries; k++) value_info(w, g, 11, in[k], tj_node_input(l->n, k));
 	if (ok) value_info(w, g, 12, go[0], NULL);
 	for (int k = 0; ok && k < l->nout; k++) value_info(w, g, 12, out[k], tj_graph_output(l->body, k));
 	return ok;

@@ -970,7 +970,8 @@ TJ_API const char *const *tj_backends(void);                   /* names, NULL-te
  * be an argument, declared in .state or .freeze, retained, or a parameter. Anything else is an error that names the line. */
 typedef struct tj_export_opts {
 	size_t size;
-	tj_list inputs;          /* tensors as a call gets them: their dtypes and shapes count. NULL: those of the last signature of f */
+	tj_list inputs;          /* tensors as a call gets them: their dtypes and shapes count. NULL: those of the last signature of f;
+	                          * if it was never called, those of .shapes, which must say them all */
 	const tj_scalar *scalars; /* as a call gets them; a TJ_I() keeps its value. NULL: none */
 	const char *const *names; /* of .state, then of .freeze, ended by NULL. NULL: "state0", "state1" ... What else the body reads is
 	                           * "captured0", ... */

@@ -13,16 +13,16 @@ static const char *const format_name[] = { "tjx", "onnx", "safetensors", "npz", 
 
 typedef struct job {
 	const char *from, *to, *sizes, *type, *cpus;
-	const char *like[65];    /* files with arguments, whose dtypes and sizes count */
+	const char *like[65]; /* files with arguments, whose dtypes and sizes count */
 	int nlike;
-	tj_tensor *input[65];    /* TJ_END first: none */
+	tj_tensor *input[65]; /* TJ_END first: none */
 	bool external, finite, fixed, json;
 	format in, out;
 	tj_ctx *c;
-	char **names;            /* tensors that are to be written */
+	char **names; /* tensors that are to be written */
 	tj_tensor **tensor;
 	int64_t n, room;
-	tj_model *model;         /* open files: tensors lie over their maps */
+	tj_model *model; /* open files: tensors lie over their maps */
 	tj_safetensors *safe;
 	tj_npz *npz;
 	tj_gguf *gguf;
@@ -41,8 +41,10 @@ static bool is_possible(format in, format out) { return out > ONNX ? in != TJX :
 
 static int impossible(const job *j)
 {
-	if (j->in == FORMATS || j->out == FORMATS) cli_error("%s: its name ends in none of .tjx, .onnx, .safetensors, .npz, .npy, .gguf", j->in == FORMATS ? j->from : j->to);
-	else cli_error("a .%s cannot become a .%s", format_name[j->in], format_name[j->out]);
+	if (j->in == FORMATS || j->out == FORMATS)
+		cli_error("%s: its name ends in none of .tjx, .onnx, .safetensors, .npz, .npy, .gguf", j->in == FORMATS ? j->from : j->to);
+	else
+		cli_error("a .%s cannot become a .%s", format_name[j->in], format_name[j->out]);
 	for (int f = 0; f < FORMATS; f++) {
 		char list[128];
 		int n = 0;
@@ -61,8 +63,14 @@ static int write_onnx(job *j, tj_fn *f)
 	for (int i = 0; j->model && i < 64 && (v = tj_model_input(j->model, i)); i++) in[i] = v->name;
 	for (int i = 0; j->model && i < 64 && (v = tj_model_output(j->model, i)); i++) out[i] = v->name;
 	cli_progress("writing %s", j->to);
-	const tj_onnx_write_opts o = { .size = sizeof o, .input_names = in, .output_names = out, .external = j->external, .finite = j->finite, .inputs = j->nlike ? j->input : NULL,
-	                               .static_sizes = j->fixed, .on_refused = cli_model_refused };
+	const tj_onnx_write_opts o = { .size = sizeof o,
+		                       .input_names = in,
+		                       .output_names = out,
+		                       .external = j->external,
+		                       .finite = j->finite,
+		                       .inputs = j->nlike ? j->input : NULL,
+		                       .static_sizes = j->fixed,
+		                       .on_refused = cli_model_refused };
 	return tj_onnx_write(f, j->to, &o) == TJ_OK ? CLI_OK : cli_failed(j->c);
 }
 
@@ -88,7 +96,8 @@ static int place_of(const job *j, const char *word, int next, const char **file)
 	const tj_onnx_value *v;
 	*file = word;
 	for (int i = 0; equals && (v = tj_model_input(j->model, i)); i++)
-		if (strlen(v->name) == (size_t)(equals - word) && !strncmp(v->name, word, (size_t)(equals - word))) return *file = equals + 1, i;
+		if (strlen(v->name) == (size_t)(equals - word) && !strncmp(v->name, word, (size_t)(equals - word)))
+			return *file = equals + 1, i;
 	return next;
 }
 
@@ -106,7 +115,10 @@ static int load_inputs(job *j)
 		for (next = 0; next < n && next < 64 && j->input[next];) next++;
 	}
 	for (int i = 0; i < n; i++)
-		if (i >= 64 || !j->input[i]) return cli_error("input %s is missing: -i %s=FILE", tj_model_input(j->model, i)->name, tj_model_input(j->model, i)->name), CLI_USAGE;
+		if (i >= 64 || !j->input[i])
+			return cli_error("input %s is missing: -i %s=FILE", tj_model_input(j->model, i)->name,
+			                 tj_model_input(j->model, i)->name),
+			       CLI_USAGE;
 	j->input[n] = TJ_END;
 	return CLI_OK;
 }
@@ -131,7 +143,10 @@ static bool add(job *j, const char *name, tj_tensor *t)
 	return true;
 }
 
-static int take(job *j, const char *name, tj_tensor *t) { return tj_is_poison(t) ? cli_failed(j->c) : add(j, name, t) ? CLI_OK : CLI_FAILED; }
+static int take(job *j, const char *name, tj_tensor *t)
+{
+	return tj_is_poison(t) ? cli_failed(j->c) : add(j, name, t) ? CLI_OK : CLI_FAILED;
+}
 
 static int take_initializers(job *j)
 {
@@ -155,7 +170,8 @@ static int take_safetensors(job *j)
 static int take_npz(job *j)
 {
 	int status = (j->npz = tj_npz_open(j->c, j->from)) ? CLI_OK : cli_failed(j->c);
-	for (int64_t i = 0; status == CLI_OK && i < tj_npz_count(j->npz); i++) status = take(j, tj_npz_name(j->npz, i), tj_npz_get(j->npz, tj_npz_name(j->npz, i)));
+	for (int64_t i = 0; status == CLI_OK && i < tj_npz_count(j->npz); i++)
+		status = take(j, tj_npz_name(j->npz, i), tj_npz_get(j->npz, tj_npz_name(j->npz, i)));
 	return status;
 }
 
@@ -218,10 +234,11 @@ static int put_all(job *j)
 		status = (cli_error("a .npy has one tensor, and %s has %lld: write a .npz", j->from, (long long)j->n), CLI_FAILED);
 	if (status == CLI_OK && !j->n && j->out != NPY) status = (cli_error("%s has no tensors", j->from), CLI_FAILED);
 	tj_status st = TJ_OK;
-	if (status == CLI_OK) st = j->out == SAFETENSORS ? tj_safetensors_save(j->to, names, j->tensor, NULL)
-		                   : j->out == NPZ   ? tj_npz_save(j->to, names, j->tensor, false)
-		                   : j->out == NPY   ? tj_npy_save(j->tensor[0], j->to)
-		                                     : tj_gguf_save(j->to, names, j->tensor, types, NULL);
+	if (status == CLI_OK)
+		st = j->out == SAFETENSORS ? tj_safetensors_save(j->to, names, j->tensor, NULL)
+		     : j->out == NPZ       ? tj_npz_save(j->to, names, j->tensor, false)
+		     : j->out == NPY       ? tj_npy_save(j->tensor[0], j->to)
+		                           : tj_gguf_save(j->to, names, j->tensor, types, NULL);
 	free(types);
 	return st == TJ_OK ? status : cli_failed(j->c);
 }
@@ -239,9 +256,9 @@ static int tell(const job *j)
 	char size[32];
 	if (stat(j->to, &s)) return CLI_OK;
 	if (j->json)
-		return cli_put_json(json_pack("{s:o, s:s, s:o, s:s, s:I, s:o}", "from", cli_string(j->from), "from_format", format_name[j->in], "to", cli_string(j->to),
-		                              "to_format", format_name[j->out], "bytes", (json_int_t)s.st_size, "tensors",
-		                              j->out > ONNX ? json_integer(j->n) : json_null()));
+		return cli_put_json(json_pack("{s:o, s:s, s:o, s:s, s:I, s:o}", "from", cli_string(j->from), "from_format",
+		                              format_name[j->in], "to", cli_string(j->to), "to_format", format_name[j->out], "bytes",
+		                              (json_int_t)s.st_size, "tensors", j->out > ONNX ? json_integer(j->n) : json_null()));
 	cli_put_bytes(size, (long long)s.st_size);
 	printf("%s: %s\n", j->to, size);
 	return CLI_OK;
@@ -266,8 +283,10 @@ static int convert(job *j)
 	if (j->in == ONNX) {
 		const tj_onnx_opts o = { .size = sizeof o, .mode = TJ_DIRECT, .sizes = j->sizes, .on_refused = cli_model_refused };
 		cli_progress("reading %s", j->from);
-		if (!(j->model = tj_onnx_open(j->c, j->from, &o))) status = cli_failed(j->c);
-		else status = load_inputs(j);
+		if (!(j->model = tj_onnx_open(j->c, j->from, &o)))
+			status = cli_failed(j->c);
+		else
+			status = load_inputs(j);
 	}
 	if (status == CLI_OK) status = j->out > ONNX ? tensors(j) : j->in == TJX ? of_export(j) : of_model(j);
 	cli_progress(NULL);
@@ -292,7 +311,8 @@ static int check(job *j)
 	if (is_block(j->type) && j->out != GGUF) return cli_error("--type %s is for .gguf", j->type), CLI_USAGE;
 	if (j->nlike && (j->in != ONNX || j->out > ONNX)) return cli_error("-i is for .onnx files that become functions"), CLI_USAGE;
 	if (j->sizes && j->in != ONNX) return cli_error("--sizes is for .onnx files that are read"), CLI_USAGE;
-	if ((j->external || j->finite || j->fixed) && j->out != ONNX) return cli_error("--external, --finite and --fixed are for .onnx files that are written"), CLI_USAGE;
+	if ((j->external || j->finite || j->fixed) && j->out != ONNX)
+		return cli_error("--external, --finite and --fixed are for .onnx files that are written"), CLI_USAGE;
 	if (j->cpus && j->out != TJX) return cli_error("--cpus is for .tjx files"), CLI_USAGE;
 	return CLI_OK;
 }
@@ -304,13 +324,20 @@ static int run(cli_words *w)
 	for (int k; (k = cli_next(w)) != CLI_END;) {
 		if (k == CLI_WRONG) return CLI_USAGE;
 		if (k == CLI_WORD && j.to) return cli_error("convert takes two files, and has %s, too", w->value), CLI_USAGE;
-		if (k == CLI_WORD) *(j.from ? &j.to : &j.from) = w->value;
-		else if (k == INPUT && j.nlike == 64) return cli_error("more than 64 inputs"), CLI_USAGE;
-		else if (k == INPUT) j.like[j.nlike++] = w->value;
-		else if (k == SIZES) j.sizes = w->value;
-		else if (k == TYPE) j.type = w->value;
-		else if (k == CPUS) j.cpus = w->value;
-		else *(k == EXTERNAL ? &j.external : k == FINITE ? &j.finite : k == FIXED ? &j.fixed : &j.json) = true;
+		if (k == CLI_WORD)
+			*(j.from ? &j.to : &j.from) = w->value;
+		else if (k == INPUT && j.nlike == 64)
+			return cli_error("more than 64 inputs"), CLI_USAGE;
+		else if (k == INPUT)
+			j.like[j.nlike++] = w->value;
+		else if (k == SIZES)
+			j.sizes = w->value;
+		else if (k == TYPE)
+			j.type = w->value;
+		else if (k == CPUS)
+			j.cpus = w->value;
+		else
+			*(k == EXTERNAL ? &j.external : k == FINITE ? &j.finite : k == FIXED ? &j.fixed : &j.json) = true;
 	}
 	const int status = check(&j);
 	return status == CLI_OK ? convert(&j) : status;

@@ -1032,11 +1032,11 @@ TJ_API tj_status tj_export_object_at(const char *site, tj_ctx *c, const char *pa
 #define tj_import_memory(c, bytes, n, opts) tj_import_memory_at(TJ_SITE, c, bytes, n, opts)
 
 /* The graph of a whole function, for programs that write it in another format. The body is run as tj_export() runs it, on the same
- * conditions, and nothing is computed. visit() gets a graph, with gradients and batches expanded, as nodes of passes (above): numbers that the
- * body names are constants, and composites for which .keeps is false are replaced by their parts. Its outputs are the results, then the new
- * contents of variables. If .shapes names sizes, visit() is called with the graphs at several combinations of them: at first those of .inputs
- * or of the last call, else small ones, then others near them, so that each number that depends on sizes shows how. It may call what it likes; changes of a graph have no effect.
- * The graph and all that it has are valid until visit() returns. */
+ * conditions, and nothing is computed. visit() gets a graph, with gradients and batches expanded, as nodes of passes (above): numbers that
+ * the body names are constants, and composites for which .keeps is false are replaced by their parts. Its outputs are the results, then the
+ * new contents of variables. If .shapes names sizes, visit() is called with the graphs at several combinations of them: at first those of
+ * .inputs or of the last call, else small ones, then others near them, so that each number that depends on sizes shows how. It may call
+ * what it likes; changes of a graph have no effect. The graph and all that it has are valid until visit() returns. */
 typedef struct tj_graph_opts {
 	size_t size;
 	tj_list inputs;          /* as in tj_export_opts. NULL: those of the last signature, or of the file, or of .shapes if it says all */

@@ -94,9 +94,9 @@ TJ_API bool tj_onnx_supports(int i, const char **domain, const char **op, const 
  *
  *   tj_onnx_write(f, "net.onnx", NULL);                    // f was called, or .shapes says all of its arguments
  *
- * The body is run as tj_export() runs it, on the same conditions, and nothing is computed. Each op becomes the node of ONNX that computes the
- *   same, or several of them: docs/MODELS.md lists them, with those that round otherwise. What ONNX cannot express (random numbers, functions
- *   of the program, some special functions) is refused, all of it at once, with its lines.
+ * The body is run as tj_export() runs it, on the same conditions, and nothing is computed. Each op becomes the node of ONNX that computes
+ *   the same, or several of them: docs/MODELS.md lists them, with those that round otherwise. What ONNX cannot express (random numbers,
+ *   functions of the program, some special functions) is refused, all of it at once, with its lines.
  * Sizes that .shapes names become sizes with names in the file, which nodes compute with; the range of a size is not written.
  * Variables are initializers with their content. A variable that the body assigns is an input, too, with its content as the preset, and an
  *   output "name_next" with the new content.

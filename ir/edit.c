@@ -83,7 +83,8 @@ static ir_ref read_node(const tj_graph *g, ir_graph *to, const ir_graph *from, i
 {
 	const ir_node *n = ir_at(from, r);
 	const ir_reading *q = g->reading;
-	if (stays) return ir_is_composite(n->op, (tj_dtype)n->dtype) && !stays[r] ? ir_decompose(to, from, r, src) : ir_copy(to, from, r, src);
+	if (stays)
+		return ir_is_composite(n->op, (tj_dtype)n->dtype) && !stays[r] ? ir_decompose(to, from, r, src) : ir_copy(to, from, r, src);
 	const uint32_t slot = n->op == IR_num ? (uint32_t)ir_attr(from, n)[0] : 0;
 	if (n->op != IR_num || slot >= q->nnumber || q->number[slot].kind != IR_FROM_NUMBER) return ir_copy(to, from, r, src);
 	if (n->dtype == TJ_I64) return ir_const_i(to, TJ_I64, 0, NULL, (int64_t)q->number[slot].bits);
@@ -96,7 +97,8 @@ static bool read_nodes(const tj_graph *g, ir_graph *to, const ir_graph *from, co
 {
 	rt_arena mem = { 0 };
 	bool *live = rt_arena_alloc(&mem, from->node.n + 1);
-	ir_ref *map = rt_arena_alloc(&mem, ((size_t)from->node.n + 1) * sizeof *map), *src = rt_arena_alloc(&mem, ((size_t)from->refs.n + 1) * sizeof *src);
+	ir_ref *map = rt_arena_alloc(&mem, ((size_t)from->node.n + 1) * sizeof *map),
+	       *src = rt_arena_alloc(&mem, ((size_t)from->refs.n + 1) * sizeof *src);
 	bool ok = live && map && src && ir_live(from, live);
 	for (ir_ref r = 0; ok && r < from->node.n; r++) {
 		if (!live[r]) continue;
@@ -145,8 +147,10 @@ bool ir_edit_read(tj_graph *g, const ir_graph *from, const ir_reading *r)
 		ir_graph_free(numbers);
 		rt_free(numbers);
 	} else {
-		if (numbers && numbers->err.code != TJ_OK) g->err = numbers->err;
-		else if (parts) g->err = parts->err;
+		if (numbers && numbers->err.code != TJ_OK)
+			g->err = numbers->err;
+		else if (parts)
+			g->err = parts->err;
 		if (parts) ir_graph_free(parts);
 		rt_free(parts);
 	}
@@ -181,9 +185,12 @@ const char *tj_node_source(const tj_node *n, int *index)
 	const int slot = tj_node_slot(n);
 	if (slot < 0) return NULL;
 	const ir_reading *q = n->g->reading;
-	if (n->op == IR_input && n->g->up) s = (ir_source){ .kind = IR_FROM_OPERAND, .index = (uint32_t)slot + (n->g->flow->op == IR_cond) };
-	else if (q && n->op == IR_input && (uint32_t)slot < q->ninput) s = q->input[slot];
-	else if (q && n->op == IR_num && (uint32_t)slot < q->nnumber) s = q->number[slot];
+	if (n->op == IR_input && n->g->up)
+		s = (ir_source){ .kind = IR_FROM_OPERAND, .index = (uint32_t)slot + (n->g->flow->op == IR_cond) };
+	else if (q && n->op == IR_input && (uint32_t)slot < q->ninput)
+		s = q->input[slot];
+	else if (q && n->op == IR_num && (uint32_t)slot < q->nnumber)
+		s = q->number[slot];
 	if (index) *index = (int)s.index;
 	return names[s.kind];
 }
@@ -237,7 +244,8 @@ bool ir_edit_end(tj_graph *g, ir_graph *to)
 		if (n->ref == IR_NONE) g->err = to->err;
 	}
 	for (int i = 0; i < g->nout && g->err.code == TJ_OK; i++)
-		if (g->out[i]->ref == IR_NONE || !ir_ret(to, g->out[i]->ref)) rt_fail(&g->err, TJ_ERR_ARG, "pass", "output %d was erased", i);
+		if (g->out[i]->ref == IR_NONE || !ir_ret(to, g->out[i]->ref))
+			rt_fail(&g->err, TJ_ERR_ARG, "pass", "output %d was erased", i);
 	if (!src) rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory");
 	return g->err.code == TJ_OK && ir_verify(to, &g->err) == TJ_OK;
 }
@@ -306,8 +314,10 @@ void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what)
 	rt_err was = g->err;
 	ir_graph_init(&flat);
 	flat.off = IR_OFF_FOLD | IR_OFF_CSE;
-	if (ir_edit_end(g, &flat)) (what == TJ_DUMP_TABLE ? ir_table : what == TJ_DUMP_DOT ? ir_dot : ir_print)(&flat, &t);
-	else rt_putf(&t, "%s\n", g->err.message);
+	if (ir_edit_end(g, &flat))
+		(what == TJ_DUMP_TABLE ? ir_table : what == TJ_DUMP_DOT ? ir_dot : ir_print)(&flat, &t);
+	else
+		rt_putf(&t, "%s\n", g->err.message);
 	g->err = was;
 	fputs(rt_str(&t), out);
 	rt_text_free(&t);
@@ -368,7 +378,9 @@ static bool type_of(tj_graph *g, ir_op op, tj_node *const *inputs, int n, const 
 	if (op == IR_get) {
 		if (n == 1 && nattr == 1 && is_tuple(inputs[0]))
 			return result_type(inputs[0], attrs[0] >= 0 && attrs[0] < UINT16_MAX ? (int)attrs[0] : -1, m, &g->err);
-		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert get: it needs a node with several results, and the number of one of them"), false;
+		return rt_fail(&g->err, TJ_ERR_ARG, "pass",
+		               "insert get: it needs a node with several results, and the number of one of them"),
+		       false;
 	}
 	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
 	if (!meta) return rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory"), false;
@@ -443,7 +455,8 @@ bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with)
 {
 	if (!stands(g, old, "replace") || !stands(g, with, "replace")) return false;
 	if (!alike(old, with)) {
-		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype, shape or device", tj_node_op(old), tj_node_op(with));
+		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype, shape or device", tj_node_op(old),
+		        tj_node_op(with));
 		return false;
 	}
 	g->changed |= old != with && old->uses;

@@ -13,12 +13,12 @@ typedef struct graphs {
 	tj_fn *f;
 	const jit_program *program; /* of an imported function; else NULL */
 	tj_graph_opts o;
-	uint32_t k;              /* the combination of sizes */
+	uint32_t k; /* the combination of sizes */
 	ir_graph g;
-	rt_arena mem;            /* of one graph */
+	rt_arena mem; /* of one graph */
 	ir_source *input, *number;
 	uint32_t ninput, nnumber;
-	jit_handles var;         /* by variable */
+	jit_handles var;               /* by variable */
 	uint32_t *assigned, nassigned; /* variables */
 } graphs;
 
@@ -88,7 +88,8 @@ static bool see(void *env, jit_act *a, uint32_t n, tj_tensor *const *res)
 	for (uint32_t i = 0; i < j->f->nstate; i++)
 		if (rt_is_number(*j->f->state[i]))
 			return jit_sample_fail(&j->s, TJ_ERR_STATE, "pass it by tj_call_ex()", "a declared variable is a number");
-		else if (!rt_push(&j->var, *j->f->state[i])) return nomem(j);
+		else if (!rt_push(&j->var, *j->f->state[i]))
+			return nomem(j);
 	jit_node *end = jit_step(a, j->f->site, JIT_RETURN, (int)n, res, 0, NULL);
 	if (!end || !jit_one_commit(a)) return false;
 	j->assigned = rt_arena_alloc(&j->mem, (end->ncell + 1u) * sizeof *j->assigned);
@@ -117,8 +118,10 @@ static int64_t size_of(const jit_sample *j, uint32_t symbol, int64_t i)
 	const gd_symbol *s = &j->symbol[symbol];
 	const int64_t n = jit_symbol_count(s), known = known_size(j, (int)symbol), least = known > 2 ? known : 2;
 	int64_t first = 0;
-	if (known > 2 && s->mod > 1) first = (known - jit_symbol_size(s, 0)) / s->mod;
-	else if (known > 2) first = known - jit_symbol_size(s, 0);
+	if (known > 2 && s->mod > 1)
+		first = (known - jit_symbol_size(s, 0)) / s->mod;
+	else if (known > 2)
+		first = known - jit_symbol_size(s, 0);
 	while (first + 1 < n && first < 64 && jit_symbol_size(s, first) < least) first++;
 	if (first < 0 || first >= n) first = 0;
 	const int64_t at = first + step[i];
@@ -190,7 +193,8 @@ static tj_status all(graphs *j, tj_graph_visit *visit)
 static bool is_plain(graphs *j, const tj_fn *f)
 {
 	if (f->npass || f->opts.backend || j->s.c->engine->pass.n)
-		return jit_sample_fail(&j->s, TJ_ERR_STATE, "leave out .passes and .backend", "%s has passes or a back end of the program", f->name);
+		return jit_sample_fail(&j->s, TJ_ERR_STATE, "leave out .passes and .backend", "%s has passes or a back end of the program",
+		                       f->name);
 	if (f->opts.guard_filter)
 		return jit_sample_fail(&j->s, TJ_ERR_STATE, "leave out .guard_filter", "%s has guards that may be dropped", f->name);
 	return true;
@@ -203,8 +207,10 @@ tj_status tj_graph_of_at(const char *site, tj_fn *f, tj_graph_visit *visit, cons
 	if (!c || jit_refuses_in_body(c, site, "graph")) return TJ_ERR_STATE;
 	graphs j = { .s = { .c = c, .site = site, .op = "graph", .f = f, .inputs = o.inputs, .scalars = o.scalars }, .o = o };
 	bool ok = !jit_odd_size(o.size) || jit_sample_fail(&j.s, TJ_ERR_ARG, JIT_SIZES, o.size);
-	ok = ok && ((f && visit) || jit_sample_fail(&j.s, TJ_ERR_ARG, "tj_graph_of(f, visit, NULL)", "%s is NULL", f ? "visit" : "the function"));
-	ok = ok && (f->engine == c->engine || jit_sample_fail(&j.s, TJ_ERR_FOREIGN, "use a context of its engine", "%s belongs to another engine", f->name));
+	ok = ok &&
+	     ((f && visit) || jit_sample_fail(&j.s, TJ_ERR_ARG, "tj_graph_of(f, visit, NULL)", "%s is NULL", f ? "visit" : "the function"));
+	ok = ok && (f->engine == c->engine ||
+	            jit_sample_fail(&j.s, TJ_ERR_FOREIGN, "use a context of its engine", "%s belongs to another engine", f->name));
 	ok = ok && is_plain(&j, f) && jit_sample_arguments(&j.s);
 	if (ok) j.program = f->program;
 	if (ok && f->program && !j.s.scalars && f->program->scalar.n) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* onnxwrite: a function as an ONNX file. tj_graph_of() shows its graphs at several sizes; all of them must have one form, and each number in
- * them must follow from the sizes (sizes.c). With the last graph the nodes are written, then the file.
+/* onnxwrite: a function as an ONNX file. tj_graph_of() shows its graphs at several sizes; all of them must have one form, and each number
+ * in them must follow from the sizes (sizes.c). With the last graph the nodes are written, then the file.
  *
  *   graphs -> skeleton, numbers -> rows of written.def -> nodes, initializers -> ModelProto */
 #include "kit/models/write.h"
@@ -146,7 +146,11 @@ static int64_t element(tj_dtype t, const unsigned char *p)
 	double d;
 	switch (t) {
 	case TJ_F32: memcpy(&f, p, sizeof f), d = (double)f, memcpy(&v, &d, sizeof v); return v;
-	case TJ_I32: { int32_t i; memcpy(&i, p, sizeof i); return i; }
+	case TJ_I32: {
+		int32_t i;
+		memcpy(&i, p, sizeof i);
+		return i;
+	}
 	default: memcpy(&v, p, tj_dtype_size(t)); return v;
 	}
 }
@@ -270,16 +274,20 @@ static void put_leaf(ow *w, tj_node *n, ow_node *x)
 	int i = -1;
 	const char *source = tj_node_source(n, &i);
 	if (!source) return; /* what uses it is refused */
-	if (!strcmp(source, "argument") && i < w->nargument) x->value = w->argument[i];
-	else if (!strcmp(source, "variable")) x->value = variable(w, i);
-	else ow_refuse(w, n, "is a number that the call gives: pass it as a tensor");
+	if (!strcmp(source, "argument") && i < w->nargument)
+		x->value = w->argument[i];
+	else if (!strcmp(source, "variable"))
+		x->value = variable(w, i);
+	else
+		ow_refuse(w, n, "is a number that the call gives: pass it as a tensor");
 }
 
 /* ---- nodes ---- */
 /* Rows that ask for their attributes as values; in others they may not vary. */
 static bool attrs_may_vary(const char *op)
 {
-	static const char *const ops[] = { "reshape", "expand", "slice", "unfold", "topk", "arange", "eye", "full", "one_hot", "while", "scan" };
+	static const char *const ops[] = { "reshape", "expand", "slice",   "unfold", "topk", "arange",
+		                           "eye",     "full",   "one_hot", "while",  "scan" };
 	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
 		if (!strcmp(op, ops[i])) return true;
 	return false;
@@ -289,7 +297,8 @@ static bool attrs_fixed(ow *w, tj_node *n)
 {
 	ow_size s;
 	for (int k = 0; k < tj_node_attrs(n) && !attrs_may_vary(tj_node_op(n)); k++)
-		if (ow_attr_varies(w, n, k, &s)) return ow_refuse(w, n, "has an attribute that varies with the sizes; write it with .static_sizes"), false;
+		if (ow_attr_varies(w, n, k, &s))
+			return ow_refuse(w, n, "has an attribute that varies with the sizes; write it with .static_sizes"), false;
 	return true;
 }
 
@@ -324,7 +333,9 @@ static void put_empty(ow *w, tj_node *n, ow_node *x)
 /* Its own type is empty; "get" nodes have those of its results. */
 static bool is_tuple(const tj_node *n)
 {
-	static const char *const ops[] = { "cond", "while", "scan", "sort", "topk", "take_sorted", "cummax", "cummin", "max_with_indices", "min_with_indices" };
+	static const char *const ops[] = {
+		"cond", "while", "scan", "sort", "topk", "take_sorted", "cummax", "cummin", "max_with_indices", "min_with_indices"
+	};
 	for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
 		if (!strcmp(tj_node_op(n), ops[i])) return true;
 	return false;
@@ -349,14 +360,19 @@ static bool put_node(ow *w, tj_node *n)
 	if (!in || !x) return in ? false : kit_no_memory(&w->why);
 	if (x->value || x->result) return true;
 	w->at = n;
-	if (!strcmp(op, "input") || !strcmp(op, "number")) put_leaf(w, n, x);
-	else if (!strcmp(op, "constant")) put_constant(w, n, x);
-	else if (gives_nothing(w, n)) x->result = ox_take(&w->mem, 4 * sizeof *x->result);
-	else if (is_empty(w, n) && (!r || r->fn != ow_no) && !is_tuple(n)) put_empty(w, n, x);
+	if (!strcmp(op, "input") || !strcmp(op, "number"))
+		put_leaf(w, n, x);
+	else if (!strcmp(op, "constant"))
+		put_constant(w, n, x);
+	else if (gives_nothing(w, n))
+		x->result = ox_take(&w->mem, 4 * sizeof *x->result);
+	else if (is_empty(w, n) && (!r || r->fn != ow_no) && !is_tuple(n))
+		put_empty(w, n, x);
 	else if (!strcmp(op, "get")) {
 		const ow_node *of = ow_of(w, tj_node_input(n, 0));
 		x->value = of && of->result ? of->result[tj_node_attr(n, 0)] : 0;
-	} else if (!r) ow_refuse(w, n, "has no row in the table of ops");
+	} else if (!r)
+		ow_refuse(w, n, "has no row in the table of ops");
 	else {
 		bool all = attrs_fixed(w, n);
 		for (int i = 0; i < k; i++) {
@@ -368,7 +384,8 @@ static bool put_node(ow *w, tj_node *n)
 				ow_refuse(w, n, "takes a constant that no expression of the sizes gives; write it with .static_sizes");
 		}
 		if (r->fn == ow_no) r->fn(w, n, in), all = false;
-		if (tj_node_device(n) != TJ_CPU) ow_refuse(w, n, "is computed on a GPU: write the function of a context for the CPU"), all = false;
+		if (tj_node_device(n) != TJ_CPU)
+			ow_refuse(w, n, "is computed on a GPU: write the function of a context for the CPU"), all = false;
 		const ow_v v = all ? r->fn(w, n, in) : 0; /* after a refusal what depends on it is left out */
 		x = ow_of(w, n);
 		if (v) x->value = v;
@@ -421,8 +438,10 @@ static void value_info(ow *w, ow_bytes *to, uint32_t field, ow_v v, int rank, co
 	const size_t shape = ow_open(to, 2);
 	for (int d = 0; d < rank; d++) {
 		const size_t one = ow_open(to, 1);
-		if (symbol[d]) ow_put_text(to, 2, symbol[d]);
-		else ow_put_int(to, 1, dim[d]);
+		if (symbol[d])
+			ow_put_text(to, 2, symbol[d]);
+		else
+			ow_put_int(to, 1, dim[d]);
 		ow_close(to, one);
 	}
 	ow_close(to, shape);
@@ -486,7 +505,8 @@ static bool put_variables(ow *w, tj_graph *g)
 		*x = (ow_initializer){ .value = w->variable[i], .dtype = a.dtype, .rank = a.rank, .bytes = t.bytes, .t = a.t };
 		memcpy(x->dim, a.dim, (size_t)a.rank * sizeof *a.dim);
 		for (int k = 0; k < tj_graph_outputs(g); k++)
-			if (tj_graph_assigns(g, k) == i) w->value[w->variable[i]].used = true, value_info(w, &w->in, 11, w->variable[i], a.rank, a.dim, none);
+			if (tj_graph_assigns(g, k) == i)
+				w->value[w->variable[i]].used = true, value_info(w, &w->in, 11, w->variable[i], a.rank, a.dim, none);
 	}
 	return true;
 }
@@ -584,7 +604,8 @@ static bool put_data(job *j, const ow_initializer *x, kit_out *o, kit_why *why)
 {
 	kit_tensor t;
 	if (!x->t) return kit_put(o, x->data, x->bytes, why);
-	return kit_describe(j->w->site, x->t, &t, why) && kit_fetch(j->w->site, &t, &j->buffer, why) && kit_put(o, j->buffer.data, x->bytes, why);
+	return kit_describe(j->w->site, x->t, &t, why) && kit_fetch(j->w->site, &t, &j->buffer, why) &&
+	       kit_put(o, j->buffer.data, x->bytes, why);
 }
 
 static bool put_scratch(job *j, kit_out *o, kit_why *why)
@@ -690,13 +711,18 @@ static bool write_file(ow *w, const char *path, const char *name)
 }
 
 /* ---- the function ---- */
-typedef struct visitor { ow *w; const char *path; } visitor;
+typedef struct visitor {
+	ow *w;
+	const char *path;
+} visitor;
 
 static bool refused(ow *w)
 {
 	if (!w->refused) return false;
-	if (w->refused == 1) kit_no(&w->why, TJ_ERR_ARG, "%s", w->first);
-	else kit_no(&w->why, TJ_ERR_ARG, "%s; and %d more", w->first, w->refused - 1);
+	if (w->refused == 1)
+		kit_no(&w->why, TJ_ERR_ARG, "%s", w->first);
+	else
+		kit_no(&w->why, TJ_ERR_ARG, "%s; and %d more", w->first, w->refused - 1);
 	return true;
 }
 
@@ -737,7 +763,9 @@ tj_status tj_onnx_write_at(const char *site, tj_fn *f, const char *path, const t
 	ow w = { .site = site, .f = f, .o = o };
 	visitor v = { &w, path };
 	if (!path) return tj_fail_at(site, TJ_ERR_ARG, "onnx_write", "tj_onnx_write(f, \"net.onnx\", NULL)", "path is NULL"), TJ_ERR_ARG;
-	const tj_graph_opts q = { .size = sizeof q, .inputs = o.inputs, .scalars = o.scalars, .keeps = keeps, .self = &v, .one_size = o.static_sizes };
+	const tj_graph_opts q = {
+		.size = sizeof q, .inputs = o.inputs, .scalars = o.scalars, .keeps = keeps, .self = &v, .one_size = o.static_sizes
+	};
 	const tj_status st = tj_graph_of_at(site, f, visit, &q);
 	if (st != TJ_OK && w.why.code != TJ_OK && *w.why.text) kit_report(site, "onnx_write", path, &w.why);
 	drop(&w);

@@ -69,8 +69,8 @@ static int64_t product_at(const ow_samples *s, int k, const uint8_t *power)
 	return p;
 }
 
-/* What is left of v when its change by each symbol alone is taken away: in sample `all`, in which each has the size that it has in one of the
- * samples where it varies alone. */
+/* What is left of v when its change by each symbol alone is taken away: in sample `all`, in which each has the size that it has in one of
+ * the samples where it varies alone. */
 static bool together(const ow_samples *s, const int64_t *v, int all, int64_t *out)
 {
 	*out = v[all] - v[0];
@@ -106,7 +106,8 @@ static bool fit_product(const ow_samples *s, const int64_t *v, const uint8_t *po
 	for (int i = 0; i < s->symbols; i++)
 		if (power[i]) of++, last = i;
 	for (int k = 0; k < s->n; k++) p[k] = product_at(s, k, power);
-	const bool ok = of == 1 ? bent(s, v, last, &a) && bent(s, p, last, &b) : together(s, v, s->n - 1, &a) && together(s, p, s->n - 1, &b);
+	const bool ok =
+		of == 1 ? bent(s, v, last, &a) && bent(s, p, last, &b) : together(s, v, s->n - 1, &a) && together(s, p, s->n - 1, &b);
 	if (!ok || !b || a % b) return false;
 	for (int k = 0; k < s->n; k++) {
 		int64_t t = a / b;

@@ -11,7 +11,8 @@ tj_tensor *tj_model_initializer_at(const char *site, const tj_model *m, int i, c
 	if (name) *name = t->name;
 	if (t->t) return t->t;
 	if (!ox_dtype(t->type, &dtype) || (t->bytes && !t->data))
-		return tj_fail_at(site, TJ_ERR_DTYPE, "model_initializer", NULL, "%.100s is %s, which tjit does not have", t->name, ox_type_name(t->type));
+		return tj_fail_at(site, TJ_ERR_DTYPE, "model_initializer", NULL, "%.100s is %s, which tjit does not have", t->name,
+		                  ox_type_name(t->type));
 	void *data = malloc(t->bytes ? t->bytes : 1);
 	if (!data) return tj_fail_at(site, TJ_ERR_NOMEM, "model_initializer", NULL, "out of memory");
 	if (t->bytes) memcpy(data, t->data, t->bytes);

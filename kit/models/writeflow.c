@@ -93,18 +93,19 @@ ow_v ow_cond(ow *w, tj_node *n, const ow_v *x)
 /* ---- loops ---- */
 typedef struct loop {
 	tj_node *n;
-	tj_graph *body, *cond;        /* cond NULL: a scan */
+	tj_graph *body, *cond; /* cond NULL: a scan */
 	const ow_v *x;
 	int nsrc, nout, carries, xs;
 	bool reverse;
-	ow_v most;                    /* turns; 0: no limit */
+	ow_v most; /* turns; 0: no limit */
 } loop;
 
 /* The graph of a turn: its number and the condition, then the carries; outputs: the condition, the new carries, the slices. */
 static bool turn(ow *w, loop *l, ow_bytes *g)
 {
 	ow_bytes *outer = w->body;
-	ow_v *operand = room(w, l->nsrc, sizeof *operand), *out = room(w, l->nout, sizeof *out), *in = room(w, l->carries, sizeof *in), go[1] = { 0 };
+	ow_v *operand = room(w, l->nsrc, sizeof *operand), *out = room(w, l->nout, sizeof *out), *in = room(w, l->carries, sizeof *in),
+	     go[1] = { 0 };
 	const ow_v i = ow_new_value(w, NULL, TJ_I64), c = ow_new_value(w, NULL, TJ_BOOL);
 	if (!operand || !out || !in) return false;
 	for (int k = 0; k < l->nsrc; k++) operand[k] = k < l->carries ? ow_new_value(w, NULL, ow_dtype(w, l->x[k])) : l->x[k];
@@ -121,7 +122,8 @@ static bool turn(ow *w, loop *l, ow_bytes *g)
 	if (ok && l->cond) {
 		for (int k = 0; k < l->carries; k++) operand[k] = out[k];
 		ok = region(w, l->cond, operand, go);
-	} else go[0] = c;
+	} else
+		go[0] = c;
 	if (ok) go[0] = own(w, go[0]);
 	w->body = outer;
 	ow_put_text(g, 2, tj_node_op(l->n));
@@ -148,10 +150,7 @@ static ow_v padded(ow *w, ow_v v, int rank, ow_v all)
 	return ow_cast(w, ow_op(w, "Pad", as, 2, in), t);
 }
 
-static ow_v reversed(ow *w, ow_v v)
-{
-	return ow_slice(w, v, 0, ow_i64(w, -1), ow_i64(w, INT64_MIN), ow_i64(w, -1));
-}
+static ow_v reversed(ow *w, ow_v v) { return ow_slice(w, v, 0, ow_i64(w, -1), ow_i64(w, INT64_MIN), ow_i64(w, -1)); }
 
 static void run_loop(ow *w, loop *l, ow_v all)
 {
@@ -201,7 +200,8 @@ ow_v ow_scan_row(ow *w, tj_node *n, const ow_v *x)
 	const bool counted = tj_node_attr(n, 4) != 0;
 	const ow_v all = ow_attr_value(w, n, 2);
 	l.most = ow_squeeze(w, all, (int64_t[]){ 0 }, 1);
-	if (counted) l.most = ow_op2(w, "Min", ow_op2(w, "Max", ow_cast(w, x[l.carries + l.xs], TJ_I64), ow_const_int(w, TJ_I64, 0)), l.most);
+	if (counted)
+		l.most = ow_op2(w, "Min", ow_op2(w, "Max", ow_cast(w, x[l.carries + l.xs], TJ_I64), ow_const_int(w, TJ_I64, 0)), l.most);
 	run_loop(w, &l, counted ? all : 0);
 	return 0;
 }

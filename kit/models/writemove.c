@@ -43,7 +43,8 @@ ow_v ow_expand(ow *w, tj_node *n, const ow_v *x)
 	bool any = false;
 	for (int d = 0; d < rank; d++) {
 		ow_size s, t;
-		const bool v = ow_dim_varies(w, n, d, &s), keeps = d >= lead && (ow_dim_varies(w, a, d - lead, &t) || ow_dim(a, d - lead) != 1);
+		const bool v = ow_dim_varies(w, n, d, &s),
+			   keeps = d >= lead && (ow_dim_varies(w, a, d - lead, &t) || ow_dim(a, d - lead) != 1);
 		dim[d] = keeps ? 1 : ow_dim(n, d);
 		part[d] = v && !keeps ? ow_size_value(w, &s) : 0;
 		any |= part[d] != 0;
@@ -100,7 +101,8 @@ ow_v ow_slice_row(ow *w, tj_node *n, const ow_v *x)
 	const int64_t step = tj_node_attr(n, 3);
 	ow_size stop, dim;
 	ow_v end = 0;
-	if (tj_node_attr(n, 2) == TJ_END_DIM) end = ow_i64(w, step < 0 ? INT64_MIN : INT64_MAX);
+	if (tj_node_attr(n, 2) == TJ_END_DIM)
+		end = ow_i64(w, step < 0 ? INT64_MIN : INT64_MAX);
 	else {
 		const bool v = ow_attr_varies(w, n, 2, &stop), u = ow_dim_varies(w, a, axis, &dim);
 		const bool whole = step > 0 && v == u && (v ? ow_same_size(&stop, &dim) : tj_node_attr(n, 2) >= ow_dim(a, axis));
@@ -210,7 +212,8 @@ static ow_v scattered(ow *w, const tj_node *n, const char *reduction, ow_v a, ow
 static ow_v scattered_extreme(ow *w, const tj_node *n, const char *reduction, ow_v a, ow_v i, ow_v s)
 {
 	const tj_dtype t = ow_dtype(w, a);
-	const ow_v none = ow_const(w, t, strcmp(reduction, "max") ? INFINITY : -INFINITY), p = ow_op1(w, "IsNaN", a), q = ow_op1(w, "IsNaN", s);
+	const ow_v none = ow_const(w, t, strcmp(reduction, "max") ? INFINITY : -INFINITY), p = ow_op1(w, "IsNaN", a),
+		   q = ow_op1(w, "IsNaN", s);
 	const ow_v mark = scattered(w, n, "add", ow_cast(w, p, TJ_I32), i, ow_cast(w, q, TJ_I32));
 	const ow_v y = scattered(w, n, reduction, ow_where(w, p, none, a), i, ow_where(w, q, none, s));
 	return ow_where(w, ow_op2(w, "Greater", mark, ow_const_int(w, TJ_I32, 0)), ow_const(w, t, NAN), y);
@@ -218,15 +221,20 @@ static ow_v scattered_extreme(ow *w, const tj_node *n, const char *reduction, ow
 
 ow_v ow_scatter(ow *w, tj_node *n, const ow_v *x)
 {
-	static const struct { const char *op, *reduction; } how[] = {
-		{ "scatter", "none" }, { "scatter_add", "add" }, { "scatter_prod", "mul" }, { "scatter_amax", "max" }, { "scatter_amin", "min" }
-	};
+	static const struct {
+		const char *op, *reduction;
+	} how[] = { { "scatter", "none" },
+		    { "scatter_add", "add" },
+		    { "scatter_prod", "mul" },
+		    { "scatter_amax", "max" },
+		    { "scatter_amin", "min" } };
 	size_t k = 0;
 	while (strcmp(how[k].op, tj_node_op(n))) k++;
 	const tj_dtype t = tj_node_dtype(n);
 	const bool bare = !tj_node_rank(n);
 	const ow_row *r = ow_row_of(n);
-	ow_v a = ow_work(w, r, x[0]), i = index_of(w, x[1]), s = ow_cast(w, cut(w, tj_node_input(n, 1), tj_node_input(n, 2), x[2]), ow_dtype(w, a));
+	ow_v a = ow_work(w, r, x[0]), i = index_of(w, x[1]),
+	     s = ow_cast(w, cut(w, tj_node_input(n, 1), tj_node_input(n, 2), x[2]), ow_dtype(w, a));
 	const int64_t one[] = { 1 };
 	if (bare) a = ow_reshape(w, a, one, 1), i = ow_reshape(w, i, one, 1), s = ow_reshape(w, s, one, 1);
 	const bool extreme = k >= 3 && is_float(t) && !w->o.finite;
@@ -261,7 +269,8 @@ ow_v ow_arange(ow *w, tj_node *n, const ow_v *x)
 ow_v ow_eye(ow *w, tj_node *n, const ow_v *x)
 {
 	(void)x;
-	const ow_v row = ow_unsqueeze(w, ow_range(w, ow_dim_value(w, n, 0)), (int64_t[]){ 1 }, 1), column = ow_range(w, ow_dim_value(w, n, 1));
+	const ow_v row = ow_unsqueeze(w, ow_range(w, ow_dim_value(w, n, 0)), (int64_t[]){ 1 }, 1),
+		   column = ow_range(w, ow_dim_value(w, n, 1));
 	const ow_v on = ow_op2(w, "Equal", row, column);
 	return is_float(tj_node_dtype(n)) ? ow_cast(w, ow_cast(w, on, TJ_F32), tj_node_dtype(n)) : ow_cast(w, on, tj_node_dtype(n));
 }

@@ -50,9 +50,10 @@ ow_v ow_no(ow *w, tj_node *n, const ow_v *x)
 	(void)x;
 	const char *op = tj_node_op(n);
 	const bool random = !strcmp(op, "uniform") || !strcmp(op, "normal");
-	ow_refuse(w, n, "%s", random                     ? "draws random numbers, which an ONNX file would draw in another way: pass them as an input"
-	                      : !strcmp(op, "host_call") ? "runs code of this program"
-	                                                 : "is nothing that ONNX can express: compute it outside");
+	ow_refuse(w, n, "%s",
+	          random                     ? "draws random numbers, which an ONNX file would draw in another way: pass them as an input"
+	          : !strcmp(op, "host_call") ? "runs code of this program"
+	                                     : "is nothing that ONNX can express: compute it outside");
 	return 0;
 }
 
@@ -168,8 +169,10 @@ ow_v ow_fmod(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]);
 	ow_v r;
-	if (is_float(ow_dtype(w, a))) r = float_mod(w, a, b);
-	else quotient(w, a, b, &r);
+	if (is_float(ow_dtype(w, a)))
+		r = float_mod(w, a, b);
+	else
+		quotient(w, a, b, &r);
 	return back(w, n, r);
 }
 
@@ -221,7 +224,8 @@ ow_v ow_cbrt(ow *w, tj_node *n, const ow_v *x)
 	const ow_v a = ow_cast(w, x[0], TJ_F64), m = ow_op1(w, "Abs", a);
 	ow_v r = ow_op2(w, "Pow", m, constant(w, a, 1.0 / 3));
 	if (tj_node_dtype(n) == TJ_F64) { /* one step of Newton's method */
-		const ow_v sq = ow_op2(w, "Mul", r, r), d = ow_op2(w, "Div", ow_op2(w, "Sub", ow_op2(w, "Mul", sq, r), m), ow_op2(w, "Mul", sq, constant(w, a, 3)));
+		const ow_v sq = ow_op2(w, "Mul", r, r),
+			   d = ow_op2(w, "Div", ow_op2(w, "Sub", ow_op2(w, "Mul", sq, r), m), ow_op2(w, "Mul", sq, constant(w, a, 3)));
 		const ow_v far = ow_op2(w, "Or", ow_op1(w, "IsInf", m), ow_op2(w, "Equal", sq, constant(w, a, 0)));
 		r = ow_where(w, far, r, ow_op2(w, "Sub", r, d));
 	}
@@ -349,12 +353,14 @@ static ow_v power_of_two(ow *w, ow_v b)
 ow_v ow_shift(ow *w, tj_node *n, const ow_v *x)
 {
 	const int width = 8 * (int)tj_dtype_size(tj_node_dtype(n));
-	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]), zero = constant(w, b, 0), top = constant(w, b, width - 1);
+	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]), zero = constant(w, b, 0),
+		   top = constant(w, b, width - 1);
 	const ow_v outside = ow_op2(w, "Or", ow_op2(w, "Less", b, zero), ow_op2(w, "Greater", b, top));
 	const ow_v by = ow_where(w, outside, top, b);
 	if (!strcmp(tj_node_op(n), "shift_left"))
 		return back(w, n, ow_where(w, outside, constant(w, a, 0), ow_op2(w, "Mul", a, power_of_two(w, by))));
-	const ow_v half = ow_op2(w, "Div", by, constant(w, b, 2)), rest = ow_op2(w, "Sub", by, half); /* two steps: 2^(width - 1) is negative */
+	const ow_v half = ow_op2(w, "Div", by, constant(w, b, 2)),
+		   rest = ow_op2(w, "Sub", by, half); /* two steps: 2^(width - 1) is negative */
 	const ow_v y = ow_floor_quotient(w, ow_floor_quotient(w, a, power_of_two(w, half)), power_of_two(w, rest));
 	return back(w, n, ow_where(w, outside, ow_where(w, negative(w, a), constant(w, a, -1), constant(w, a, 0)), y));
 }
@@ -379,13 +385,14 @@ ow_v ow_gcd(ow *w, tj_node *n, const ow_v *x)
 	const ow_v a0 = ow_op2(w, "Add", ow_op1(w, "Abs", x0), sum), b0 = ow_op2(w, "Add", ow_op1(w, "Abs", y0), sum);
 	ow_v out[2] = { ow_new_value(w, NULL, TJ_I64), ow_new_value(w, NULL, TJ_I64) };
 	const ow_v turn = ow_new_value(w, NULL, TJ_I64), go = ow_new_value(w, NULL, TJ_BOOL), a = ow_new_value(w, NULL, TJ_I64),
-	           b = ow_new_value(w, NULL, TJ_I64), last[2] = { ow_new_value(w, NULL, TJ_I64), 0 };
+		   b = ow_new_value(w, NULL, TJ_I64), last[2] = { ow_new_value(w, NULL, TJ_I64), 0 };
 	ow_bytes graph = { 0 }, *outer = w->body;
 	w->body = &graph;
 	const ow_v done = ow_op2(w, "Equal", b, zero), d = ow_where(w, done, ow_const_int(w, TJ_I64, 1), b);
 	ow_attr_int(w, "fmod", 1);
 	const ow_v rest = ow_op2(w, "Mod", a, d), next_a = ow_where(w, done, a, b), next_b = ow_where(w, done, zero, rest);
-	const ow_v left = ow_op(w, "ReduceSum", TJ_I64, 1, (ow_v[]){ ow_cast(w, ow_op1(w, "Not", ow_op2(w, "Equal", next_b, zero)), TJ_I64) });
+	const ow_v left =
+		ow_op(w, "ReduceSum", TJ_I64, 1, (ow_v[]){ ow_cast(w, ow_op1(w, "Not", ow_op2(w, "Equal", next_b, zero)), TJ_I64) });
 	const ow_v some = ow_op2(w, "Greater", left, zero), more = ow_reshape(w, some, (int64_t[]){ 0 }, 0);
 	(void)last;
 	ow_put_text(&graph, 2, "gcd");
@@ -491,10 +498,12 @@ static ow_v hyperbolic_f64(ow *w, const char *op, ow_v a)
 {
 	const ow_v one = constant(w, a, 1), half = constant(w, a, 0.5), m = ow_op1(w, "Abs", a);
 	ow_v y;
-	const ow_v root = ow_op1(w, "Exp", ow_op2(w, "Mul", half, m)), e = ow_op2(w, "Mul", ow_op2(w, "Mul", half, root), root); /* exp(m) / 2 */
+	const ow_v root = ow_op1(w, "Exp", ow_op2(w, "Mul", half, m)),
+		   e = ow_op2(w, "Mul", ow_op2(w, "Mul", half, root), root); /* exp(m) / 2 */
 	if (!strcmp(op, "cosh")) return ow_op2(w, "Add", e, ow_op2(w, "Div", ow_op2(w, "Div", half, root), root));
 	if (!strcmp(op, "acosh")) {
-		const ow_v t = ow_op2(w, "Sub", a, one), b = ow_op2(w, "Mul", ow_op1(w, "Sqrt", t), ow_op1(w, "Sqrt", ow_op2(w, "Add", a, one)));
+		const ow_v t = ow_op2(w, "Sub", a, one),
+			   b = ow_op2(w, "Mul", ow_op1(w, "Sqrt", t), ow_op1(w, "Sqrt", ow_op2(w, "Add", a, one)));
 		return far_log(w, a, log_above_one(w, ow_op2(w, "Add", t, b)));
 	}
 	if (!strcmp(op, "sinh")) {
@@ -562,9 +571,21 @@ static double number(tj_node *n) /* a 0-d constant */
 {
 	const void *p = tj_node_data(n);
 	switch (p ? tj_node_dtype(n) : TJ_BOOL) {
-	case TJ_F32: { float f; memcpy(&f, p, sizeof f); return (double)f; }
-	case TJ_F64: { double d; memcpy(&d, p, sizeof d); return d; }
-	case TJ_I64: { int64_t i; memcpy(&i, p, sizeof i); return (double)i; }
+	case TJ_F32: {
+		float f;
+		memcpy(&f, p, sizeof f);
+		return (double)f;
+	}
+	case TJ_F64: {
+		double d;
+		memcpy(&d, p, sizeof d);
+		return d;
+	}
+	case TJ_I64: {
+		int64_t i;
+		memcpy(&i, p, sizeof i);
+		return (double)i;
+	}
 	default: return NAN;
 	}
 }

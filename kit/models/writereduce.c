@@ -41,7 +41,8 @@ ow_v ow_extreme(ow *w, tj_node *n, const ow_v *x)
 	if (!keeps_nan(w, a)) return back(w, n, reduced(w, n, r->becomes, a));
 	const bool most = !strcmp(r->name, "amax");
 	const tj_dtype t = ow_dtype(w, a);
-	const ow_v is = ow_op1(w, "IsNaN", a), y = reduced(w, n, r->becomes, ow_where(w, is, ow_const(w, t, most ? -INFINITY : INFINITY), a));
+	const ow_v is = ow_op1(w, "IsNaN", a),
+		   y = reduced(w, n, r->becomes, ow_where(w, is, ow_const(w, t, most ? -INFINITY : INFINITY), a));
 	const ow_v any = ow_op2(w, "Greater", reduced(w, n, "ReduceMax", ow_cast(w, is, TJ_I32)), ow_const_int(w, TJ_I32, 0));
 	return back(w, n, ow_where(w, any, ow_const(w, t, NAN), y));
 }
@@ -52,12 +53,13 @@ ow_v ow_any(ow *w, tj_node *n, const ow_v *x)
 	const bool all = !strcmp(tj_node_op(n), "all");
 	ow_v b = ow_convert(w, x[0], TJ_BOOL);
 	if (all) b = ow_op1(w, "Not", b);
-	const ow_v count = reduced(w, n, "ReduceSum", ow_cast(w, b, TJ_I32)), some = ow_op2(w, "Greater", count, ow_const_int(w, TJ_I32, 0));
+	const ow_v count = reduced(w, n, "ReduceSum", ow_cast(w, b, TJ_I32)),
+		   some = ow_op2(w, "Greater", count, ow_const_int(w, TJ_I32, 0));
 	return all ? ow_op1(w, "Not", some) : some;
 }
 
-/* The place of the first largest, NaN counting as largest; attributes keepdim, axis or TJ_END_DIM. For min_with_indices and max_with_indices
- * also the element there. */
+/* The place of the first largest, NaN counting as largest; attributes keepdim, axis or TJ_END_DIM. For min_with_indices and
+ * max_with_indices also the element there. */
 ow_v ow_arg(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_row *r = ow_row_of(n);
@@ -70,7 +72,8 @@ ow_v ow_arg(ow *w, tj_node *n, const ow_v *x)
 	ow_v i;
 	if (keeps_nan(w, a)) {
 		const ow_v is = ow_op1(w, "IsNaN", a), clean = ow_where(w, is, ow_const(w, ow_dtype(w, a), most ? -INFINITY : INFINITY), a);
-		const ow_v mark = ow_cast(w, is, TJ_I32), any = ow_op2(w, "Greater", ow_reduce(w, "ReduceMax", mark, &axis, 1, true), ow_const_int(w, TJ_I32, 0));
+		const ow_v mark = ow_cast(w, is, TJ_I32),
+			   any = ow_op2(w, "Greater", ow_reduce(w, "ReduceMax", mark, &axis, 1, true), ow_const_int(w, TJ_I32, 0));
 		ow_attr_int(w, "axis", axis);
 		const ow_v of_nan = ow_op(w, "ArgMax", TJ_I64, 1, &mark);
 		ow_attr_int(w, "axis", axis);
@@ -88,8 +91,10 @@ ow_v ow_arg(ow *w, tj_node *n, const ow_v *x)
 	for (int k = 0; k < 2; k++) {
 		ow_v *v = k ? &value : &i;
 		if (!*v) continue;
-		if (flat) *v = ow_reshape(w, *v, ones, keep ? rank : 0);
-		else if (!keep) *v = ow_squeeze(w, *v, &axis, 1);
+		if (flat)
+			*v = ow_reshape(w, *v, ones, keep ? rank : 0);
+		else if (!keep)
+			*v = ow_squeeze(w, *v, &axis, 1);
 	}
 	if (!both) return i;
 	ow_result(w, n, 0, value);
@@ -138,7 +143,8 @@ static void turn(ow *w, running *r)
 {
 	const ow_v s = r->state[1], a = r->element[0];
 	r->next[0] = ow_op2(w, "Add", r->state[0], ow_const_int(w, TJ_I64, 1));
-	if (!strcmp(r->op, "cumprod")) r->next[1] = ow_op2(w, "Mul", s, a);
+	if (!strcmp(r->op, "cumprod"))
+		r->next[1] = ow_op2(w, "Mul", s, a);
 	else if (!strcmp(r->op, "linear_recurrence")) {
 		const tj_dtype t = ow_dtype(w, s), as = t == TJ_F32 ? TJ_F64 : t; /* f64 holds the product of two f32 */
 		const ow_v b = r->element[1], first = ow_op2(w, "Equal", r->state[0], ow_const_int(w, TJ_I64, 0));
@@ -204,8 +210,9 @@ ow_v ow_running(ow *w, tj_node *n, const ow_v *x)
 	const ow_v e[2] = { ow_work(w, row, is_float(t) || pick ? x[0] : ow_cast(w, x[0], t)), pair ? ow_work(w, row, x[1]) : 0 };
 	const tj_dtype as = ow_dtype(w, e[0]);
 	running r = { .op = row->name, .nstate = pick ? 3 : 2, .nelement = 1 + pair, .nout = 1 + pick };
-	const ow_v least = as == TJ_I64 && !strcmp(row->name, "cummin") ? ow_const_int(w, as, INT64_MAX)
-	                   : as == TJ_I32 && !strcmp(row->name, "cummin") ? ow_const_int(w, as, INT32_MAX) : ow_const(w, as, before_first(row->name, as));
+	const ow_v least = as == TJ_I64 && !strcmp(row->name, "cummin")   ? ow_const_int(w, as, INT64_MAX)
+	                   : as == TJ_I32 && !strcmp(row->name, "cummin") ? ow_const_int(w, as, INT32_MAX)
+	                                                                  : ow_const(w, as, before_first(row->name, as));
 	ow_v in[5] = { ow_const_int(w, TJ_I64, 0), in_slice(w, a, (int)axis, least) }, out[5] = { 0 };
 	if (pick) in[2] = in_slice(w, a, (int)axis, ow_const_int(w, TJ_I64, 0));
 	for (int i = 0; i < r.nstate; i++) r.state[i] = ow_new_value(w, NULL, i == 1 ? as : TJ_I64);
@@ -247,7 +254,8 @@ ow_v ow_sort(ow *w, tj_node *n, const ow_v *x)
 	const ow_v k = topk ? ow_attr_value(w, n, 1) : bare ? ow_i64(w, 1) : ow_dim_value(w, a, (int)axis);
 	ow_v out[2];
 	top(w, e, bare ? 0 : axis, most, k, out);
-	for (int i = 0; i < 2; i++) ow_result(w, n, i, ow_cast(w, bare ? ow_reshape(w, out[i], one, 0) : out[i], i ? TJ_I64 : tj_node_dtype(a)));
+	for (int i = 0; i < 2; i++)
+		ow_result(w, n, i, ow_cast(w, bare ? ow_reshape(w, out[i], one, 0) : out[i], i ? TJ_I64 : tj_node_dtype(a)));
 	return 0;
 }
 
@@ -348,7 +356,8 @@ ow_v ow_layer_norm(ow *w, tj_node *n, const ow_v *x)
 	const ow_v in[] = { ow_work(w, r, x[0]), ow_work(w, r, x[1]), ow_work(w, r, x[2]) };
 	tj_node *e = tj_node_input(n, 3);
 	double eps = 0;
-	if (tj_node_dtype(e) == TJ_F64) memcpy(&eps, tj_node_data(e), sizeof eps);
+	if (tj_node_dtype(e) == TJ_F64)
+		memcpy(&eps, tj_node_data(e), sizeof eps);
 	else {
 		float f;
 		memcpy(&f, tj_node_data(e), sizeof f);

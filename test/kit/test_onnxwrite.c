@@ -82,7 +82,9 @@ static void sizes_vary(void **s)
 {
 	(void)s;
 	tj_ctx *c = kit_open();
-	tj_fn *f = tj_compile(c, sized, NULL, TJ_OPTS(tj_compile_opts, .name = "sized", .nin = 1, .nout = 6, .shapes = "x: f32[B,T]; B in 1..9; T in 4..64"));
+	tj_fn *f =
+		tj_compile(c, sized, NULL,
+	                   TJ_OPTS(tj_compile_opts, .name = "sized", .nin = 1, .nout = 6, .shapes = "x: f32[B,T]; B in 1..9; T in 4..64"));
 	written(c, f, path("f.onnx"), NULL); /* it was never called: .shapes says all */
 	static const int64_t sizes[][2] = { { 1, 4 }, { 2, 5 }, { 3, 3 + 8 }, { 7, 64 }, { 9, 9 } };
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -125,9 +127,11 @@ static void sizes_refused(void **s)
 	(void)s;
 	tj_ctx *c = kit_open();
 	tj_body *const bodies[] = { forked, odd_number };
-	const char *const why[] = { "the function computes other things at other sizes", "takes a constant that no expression of the sizes gives" };
+	const char *const why[] = { "the function computes other things at other sizes",
+		                    "takes a constant that no expression of the sizes gives" };
 	for (int i = 0; i < 2; i++) {
-		tj_fn *f = tj_compile(c, bodies[i], NULL, TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .shapes = "x: f32[N]; N in 1..99"));
+		tj_fn *f = tj_compile(c, bodies[i], NULL,
+		                      TJ_OPTS(tj_compile_opts, .name = "f", .nin = 1, .nout = 1, .shapes = "x: f32[N]; N in 1..99"));
 		assert_int_not_equal(tj_onnx_write(f, path("no.onnx"), NULL), TJ_OK);
 		tj_check(c);
 		if (!strstr(tj_last_error(c)->message, why[i])) fail_msg("%s", tj_last_error(c)->message);
@@ -146,7 +150,10 @@ static void doubled(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[1] = tj_add(in[1], ((tj_tensor **)self)[0]);
 }
 static void up(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_add(in[0], tj_f(1)), out[1] = in[0]; }
-static void down(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_neg(in[0]), out[1] = tj_full(TJ_F32, TJ_SHAPE(3), tj_f(7)); }
+static void down(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self, out[0] = tj_neg(in[0]), out[1] = tj_full(TJ_F32, TJ_SHAPE(3), tj_f(7));
+}
 static void running(tj_tensor **carry, tj_tensor *const *in, void *self)
 {
 	(void)self;
@@ -164,7 +171,8 @@ static void flow(tj_tensor **out, tj_tensor *const *in, void *self)
 	tj_cond(two, 2, tj_gt(first, tj_f(0)), up, down, TJ_LIST(in[0]), NULL);
 	out[2] = two[0], out[3] = two[1];
 	for (int reverse = 0; reverse < 2; reverse++) {
-		tj_scan(carry, ys, 1, running, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(2), tj_f(1))), TJ_LIST(in[1]), NULL, TJ_OPTS(tj_scan_opts, .reverse = reverse));
+		tj_scan(carry, ys, 1, running, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(2), tj_f(1))), TJ_LIST(in[1]), NULL,
+		        TJ_OPTS(tj_scan_opts, .reverse = reverse));
 		out[4 + 2 * reverse] = carry[0], out[5 + 2 * reverse] = ys[0];
 	}
 }
@@ -183,7 +191,9 @@ static void control_flow(void **s)
 }
 
 /* ---- variables, gradients ---- */
-typedef struct net { tj_tensor *w, *b, *steps; } net;
+typedef struct net {
+	tj_tensor *w, *b, *steps;
+} net;
 static void step(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	net *n = self;
@@ -201,10 +211,15 @@ static void variables(void **s)
 	net n = { tj_param(c, TJ_F32, TJ_SHAPE(3, 2)), tj_param(c, TJ_F32, TJ_SHAPE(2)), tj_param(c, TJ_I64, TJ_0D) };
 	const float w[] = { 1, 2, 3, 4, 5, 6 }, b[] = { 7, 8 };
 	tj_write(n.w, w, sizeof w), tj_write(n.b, b, sizeof b);
-	tj_fn *f = tj_compile(c, step, &n, TJ_OPTS(tj_compile_opts, .name = "step", .nin = 1, .nout = 1, .state = TJ_VARS(&n.w, &n.steps), .freeze = TJ_VARS(&n.b)));
+	tj_fn *f = tj_compile(
+		c, step, &n,
+		TJ_OPTS(tj_compile_opts, .name = "step", .nin = 1, .nout = 1, .state = TJ_VARS(&n.w, &n.steps), .freeze = TJ_VARS(&n.b)));
 	tj_tensor *x = ramp(c, 5, 3), *got[3], *loss[1];
-	const tj_onnx_write_opts o = { .size = sizeof o, .inputs = TJ_LIST(x), .names = (const char *[]){ "w", "steps", "b", NULL },
-	                               .input_names = (const char *[]){ "x", NULL }, .output_names = (const char *[]){ "loss", NULL } };
+	const tj_onnx_write_opts o = { .size = sizeof o,
+		                       .inputs = TJ_LIST(x),
+		                       .names = (const char *[]){ "w", "steps", "b", NULL },
+		                       .input_names = (const char *[]){ "x", NULL },
+		                       .output_names = (const char *[]){ "loss", NULL } };
 	written(c, f, path("f.onnx"), &o);
 	tj_model *m = tj_onnx_open(c, path("f.onnx"), NULL);
 	kit_ok(c);
@@ -297,7 +312,8 @@ static void refuses_all_at_once(void **s)
 	tj_ctx *c = kit_open();
 	tj_tensor *x = F32(c, 1, 2, 3);
 	tj_fn *f = kit_fn(c, "bad", bad, NULL, 1, 2), *g = kit_fn(c, "looks", looks, NULL, 1, 1);
-	assert_int_equal(tj_onnx_write(f, path("bad.onnx"), TJ_OPTS(tj_onnx_write_opts, .inputs = TJ_LIST(x), .on_refused = tell)), TJ_ERR_ARG);
+	assert_int_equal(tj_onnx_write(f, path("bad.onnx"), TJ_OPTS(tj_onnx_write_opts, .inputs = TJ_LIST(x), .on_refused = tell)),
+	                 TJ_ERR_ARG);
 	assert_int_equal(lines, 3);
 	assert_non_null(strstr(told, "test_onnxwrite.c:"));
 	kit_error(c, TJ_ERR_ARG, "; and 2 more");
@@ -347,12 +363,8 @@ int main(void)
 {
 	kit_backend = "eval";
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sizes_vary),
-		cmocka_unit_test(sizes_refused),
-		cmocka_unit_test(control_flow),
-		cmocka_unit_test(variables),
-		cmocka_unit_test(external),
-		cmocka_unit_test(refuses_all_at_once),
+		cmocka_unit_test(sizes_vary),         cmocka_unit_test(sizes_refused), cmocka_unit_test(control_flow),
+		cmocka_unit_test(variables),          cmocka_unit_test(external),      cmocka_unit_test(refuses_all_at_once),
 		cmocka_unit_test(page_lists_the_ops),
 	};
 	return cmocka_run_group_tests(tests, make_folder, drop_folder);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* out: functions as ONNX files, for test/models/out.py, and back as functions: each op with each dtype, some shapes and special values, then
- * random graphs.
- *   onnx-out FOLDER [-n NTH] [-g GRAPHS] [-s SEED] [-d] [WORD]
- * Each case is written to FOLDER/N/model.onnx, read again by tj_onnx_open(), and computed by the evaluator; the results must have the bits of
- * the function, but for those ops whose formula in ONNX rounds otherwise. -d: its arguments and results are written, too, as in0.npy,
- * out0.npy, ..., and the cases are listed in FOLDER/cases.txt. -n: only every NTH shape. WORD: of the names of cases. */
+/* out: functions as ONNX files, for test/models/out.py, and back as functions: each op with each dtype, some shapes and special values,
+ * then random graphs. onnx-out FOLDER [-n NTH] [-g GRAPHS] [-s SEED] [-d] [WORD] Each case is written to FOLDER/N/model.onnx, read again by
+ * tj_onnx_open(), and computed by the evaluator; the results must have the bits of the function, but for those ops whose formula in ONNX
+ * rounds otherwise. -d: its arguments and results are written, too, as in0.npy, out0.npy, ..., and the cases are listed in
+ * FOLDER/cases.txt. -n: only every NTH shape. WORD: of the names of cases. */
 #include "jit/event.h"
 #include "jit/handle.h"
 #include "test/fuzz.h"
@@ -76,8 +75,10 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 		for (int k = 1; k < n; k++) to[k - 1] = &parts[i * IR_MOST_RESULTS + (uint32_t)k];
 		tj_tensor *y = n > 1 ? jit_events("out.c:1", s->op, s->nsrc, src, s->nattr, s->attr, n - 1, to)
 		                     : jit_event("out.c:1", s->op, s->nsrc, src, s->nattr, s->attr);
-		if (n > 1) parts[i * IR_MOST_RESULTS] = y;
-		else value[s->result] = y;
+		if (n > 1)
+			parts[i * IR_MOST_RESULTS] = y;
+		else
+			value[s->result] = y;
 	}
 	for (uint32_t i = 0; i < G->g->out.n; i++) out[i] = operand(G, value, G->g->out.v[i], in);
 	free(value);
@@ -89,15 +90,37 @@ static void body(tj_tensor **out, tj_tensor *const *in, void *self)
 static double ulps_of(ir_op op)
 {
 	switch (op) {
-	case IR_erfc: case IR_ndtr: return 16;
-	case IR_sinc: case IR_cbrt: return 256; /* f64: near the zeros, of tiny numbers */
-	case IR_logaddexp: case IR_logaddexp2: return 64;
+	case IR_erfc:
+	case IR_ndtr: return 16;
+	case IR_sinc:
+	case IR_cbrt: return 256; /* f64: near the zeros, of tiny numbers */
+	case IR_logaddexp:
+	case IR_logaddexp2: return 64;
 	case IR_fma: return 0x1p24; /* f64 is rounded twice */
-	case IR_logsigmoid: case IR_selu: case IR_xlog1py: case IR_softplus: case IR_mish: case IR_elu: case IR_celu:
-	case IR_expm1: case IR_log1p: case IR_log2: case IR_log10: case IR_exp2: case IR_ldexp: case IR_hypot:
-	case IR_linear_recurrence: case IR_logcumsumexp: return 4;
+	case IR_logsigmoid:
+	case IR_selu:
+	case IR_xlog1py:
+	case IR_softplus:
+	case IR_mish:
+	case IR_elu:
+	case IR_celu:
+	case IR_expm1:
+	case IR_log1p:
+	case IR_log2:
+	case IR_log10:
+	case IR_exp2:
+	case IR_ldexp:
+	case IR_hypot:
+	case IR_linear_recurrence:
+	case IR_logcumsumexp: return 4;
 	case IR_tan: return 4096; /* near a pole */
-	case IR_sinh: case IR_cosh: case IR_asinh: case IR_acosh: case IR_atanh: case IR_atan2: case IR_rsqrt: return 16;
+	case IR_sinh:
+	case IR_cosh:
+	case IR_asinh:
+	case IR_acosh:
+	case IR_atanh:
+	case IR_atan2:
+	case IR_rsqrt: return 16;
 	default: return 0;
 	}
 }
@@ -125,7 +148,10 @@ static int differs(const char *name, int k, tj_tensor *y, tj_tensor *want, doubl
 {
 	bool same = tj_rank(y) == tj_rank(want) && tj_dtype_of(y) == tj_dtype_of(want);
 	for (int d = 0; same && d < tj_rank(y); d++) same = tj_dim(y, d) == tj_dim(want, d);
-	if (!same) return printf("DIFF %s: output %d has another type: %s rank %d, not %s rank %d\n", name, k, tj_dtype_name(tj_dtype_of(y)), tj_rank(y), tj_dtype_name(tj_dtype_of(want)), tj_rank(want)), 2;
+	if (!same)
+		return printf("DIFF %s: output %d has another type: %s rank %d, not %s rank %d\n", name, k, tj_dtype_name(tj_dtype_of(y)),
+		              tj_rank(y), tj_dtype_name(tj_dtype_of(want)), tj_rank(want)),
+		       2;
 	const tj_dtype t = tj_dtype_of(y);
 	const void *a = tj_data(y), *b = tj_data(want);
 	const double unit = t == TJ_F64 ? 0x1p-52 : t == TJ_F32 ? 0x1p-23 : t == TJ_F16 ? 0x1p-10 : 0x1p-7;
@@ -134,8 +160,12 @@ static int differs(const char *name, int k, tj_tensor *y, tj_tensor *want, doubl
 	if (gen_same(t, a, b, tj_numel(y), &i)) return 0;
 	for (int64_t j = 0; j < tj_numel(y); j++) {
 		const double p = element(a, t, j), q = element(b, t, j);
-		if (!rt_is_float(t) && !memcmp((const char *)a + j * (int64_t)tj_dtype_size(t), (const char *)b + j * (int64_t)tj_dtype_size(t), tj_dtype_size(t))) continue;
-		if (p == q || (isnan(p) && isnan(q)) || most == ANY || fabs(p - q) <= most * unit * fmax(fabs(q), t == TJ_F64 ? 1e-290 : 1e-36)) continue;
+		if (!rt_is_float(t) && !memcmp((const char *)a + j * (int64_t)tj_dtype_size(t),
+		                               (const char *)b + j * (int64_t)tj_dtype_size(t), tj_dtype_size(t)))
+			continue;
+		if (p == q || (isnan(p) && isnan(q)) || most == ANY ||
+		    fabs(p - q) <= most * unit * fmax(fabs(q), t == TJ_F64 ? 1e-290 : 1e-36))
+			continue;
 		rt_text s = { 0 };
 		gen_put_element(&s, t, a, j);
 		rt_puts(&s, ", not ");
@@ -171,8 +201,10 @@ static void round_trip(tj_ctx *c, gen *G, const char *name, tj_fn *f, tj_list in
 	mkdir(folder, 0777);
 	if (tj_onnx_write(f, path, TJ_OPTS(tj_onnx_write_opts, .inputs = in, .on_refused = refusal, .on_refused_self = why)) != TJ_OK) {
 		tj_check(c);
-		if (*why) opt.refused++;
-		else opt.failed++, printf("FAIL %s: not written: %s\n", name, tj_last_error(c)->message);
+		if (*why)
+			opt.refused++;
+		else
+			opt.failed++, printf("FAIL %s: not written: %s\n", name, tj_last_error(c)->message);
 		tj_check(c);
 		return;
 	}
@@ -181,7 +213,8 @@ static void round_trip(tj_ctx *c, gen *G, const char *name, tj_fn *f, tj_list in
 	if (!m || tj_call(tj_model_fn(m), out, in) != TJ_OK) {
 		opt.failed++;
 		tj_check(c);
-		printf("FAIL %s: %s: %s at %s: %s\n", name, m ? "not run" : "not read", tj_last_error(c)->op, tj_last_error(c)->site, tj_last_error(c)->message);
+		printf("FAIL %s: %s: %s at %s: %s\n", name, m ? "not run" : "not read", tj_last_error(c)->op, tj_last_error(c)->site,
+		       tj_last_error(c)->message);
 		tj_check(c);
 	} else {
 		for (int k = 0; k < n && worst < 2; k++) {
@@ -220,18 +253,25 @@ static void run_case(gen *G, const char *name)
 		if (x && G->step.v[i].op == IR_searchsorted && x->op == IR_input && x->rank)
 			in[ir_attr(G->g, x)[0]] = tj_sort(in[ir_attr(G->g, x)[0]], -1, false, NULL);
 	}
-	tj_fn *f = tj_compile(c, body, G, TJ_OPTS(tj_compile_opts, .name = "f", .nin = (int)G->slot.n, .nout = (int)G->g->out.n, .int_div_zero = G->zeros ? TJ_ZERO : TJ_ERROR));
-	if (f && tj_call(f, out, in) == TJ_OK) round_trip(c, G, name, f, in, out);
-	else if (tj_check(c) && strcmp(tj_last_error(c)->op, "return") && tj_last_error(c)->code != TJ_ERR_INDEX) printf("note %s: %s: %s\n", name, tj_last_error(c)->op, tj_last_error(c)->message);
+	tj_fn *f = tj_compile(c, body, G,
+	                      TJ_OPTS(tj_compile_opts, .name = "f", .nin = (int)G->slot.n, .nout = (int)G->g->out.n,
+	                              .int_div_zero = G->zeros ? TJ_ZERO : TJ_ERROR));
+	if (f && tj_call(f, out, in) == TJ_OK)
+		round_trip(c, G, name, f, in, out);
+	else if (tj_check(c) && strcmp(tj_last_error(c)->op, "return") && tj_last_error(c)->code != TJ_ERR_INDEX)
+		printf("note %s: %s: %s\n", name, tj_last_error(c)->op, tj_last_error(c)->message);
 	tj_check(c);
 	if (f) tj_fn_free(f);
 	tj_pop(s);
 }
 
 /* ---- each op ---- */
-static const struct { int rank; int64_t dim[MAX_DIM]; } shapes[] = {
-	{ 0, { 0 } }, { 1, { 0 } }, { 2, { 0, 3 } }, { 2, { 1, 1 } }, { 1, { 7 } }, { 2, { 3, 5 } }, { 3, { 2, 3, 4 } }, { 2, { 16, 17 } }, { 4, { 2, 3, 5, 6 } },
-	{ 5, { 2, 1, 3, 2, 4 } },
+static const struct {
+	int rank;
+	int64_t dim[MAX_DIM];
+} shapes[] = {
+	{ 0, { 0 } },    { 1, { 0 } },       { 2, { 0, 3 } },   { 2, { 1, 1 } },       { 1, { 7 } },
+	{ 2, { 3, 5 } }, { 3, { 2, 3, 4 } }, { 2, { 16, 17 } }, { 4, { 2, 3, 5, 6 } }, { 5, { 2, 1, 3, 2, 4 } },
 };
 
 static void one_op(ir_op op, tj_dtype t, int shape, int turn)
@@ -247,7 +287,8 @@ static void one_op(ir_op op, tj_dtype t, int shape, int turn)
 	G.most = 1 << 14;
 	G.numbers = turn % 2;
 	G.content = contents[(shape + turn + (int)op) % (int)RT_COUNT(contents)];
-	if (op == IR_prod || op == IR_mean || op == IR_conv_transpose) G.content = GEN_PLAIN; /* their order decides between a number and NaN */
+	if (op == IR_prod || op == IR_mean || op == IR_conv_transpose)
+		G.content = GEN_PLAIN; /* their order decides between a number and NaN */
 	ir_ref r = IR_NONE;
 	for (int tries = 0; tries < 8 && r == IR_NONE; tries++)
 		r = gen_op(&G, op, gen_creates(op) ? IR_NONE : gen_input_any(&G, t, shapes[shape].rank, shapes[shape].dim));
@@ -268,8 +309,10 @@ static void each_op(void)
 		for (int t = 0; t < TJ_DTYPE_COUNT; t++)
 			for (int s = 0; s < (int)RT_COUNT(shapes); s++)
 				for (int turn = 0; turn < 2; turn++)
-					if ((op + t + s + turn) % opt.nth == 0 && !(gen_creates((ir_op)op) && s > 5)) one_op((ir_op)op, (tj_dtype)t, s, turn);
-		if (!opt.word && opt.written == before && opt.refused == refused) printf("FAIL %s: no case of it\n", ir_ops[op].name), opt.failed++;
+					if ((op + t + s + turn) % opt.nth == 0 && !(gen_creates((ir_op)op) && s > 5))
+						one_op((ir_op)op, (tj_dtype)t, s, turn);
+		if (!opt.word && opt.written == before && opt.refused == refused)
+			printf("FAIL %s: no case of it\n", ir_ops[op].name), opt.failed++;
 	}
 }
 
@@ -304,12 +347,18 @@ int main(int argc, char **argv)
 	char path[PATH];
 	for (int i = 1; i < argc; i++) {
 		const bool more = i + 1 < argc;
-		if (!strcmp(argv[i], "-n") && more) opt.nth = atoi(argv[++i]);
-		else if (!strcmp(argv[i], "-g") && more) opt.graphs = atoi(argv[++i]);
-		else if (!strcmp(argv[i], "-s") && more) opt.seed = strtoull(argv[++i], NULL, 0);
-		else if (!strcmp(argv[i], "-d")) opt.data = true;
-		else if (!opt.folder) opt.folder = argv[i];
-		else opt.word = argv[i];
+		if (!strcmp(argv[i], "-n") && more)
+			opt.nth = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "-g") && more)
+			opt.graphs = atoi(argv[++i]);
+		else if (!strcmp(argv[i], "-s") && more)
+			opt.seed = strtoull(argv[++i], NULL, 0);
+		else if (!strcmp(argv[i], "-d"))
+			opt.data = true;
+		else if (!opt.folder)
+			opt.folder = argv[i];
+		else
+			opt.word = argv[i];
 	}
 	if (!opt.folder || opt.nth < 1) return fprintf(stderr, "usage: onnx-out FOLDER [-n NTH] [-g GRAPHS] [-s SEED] [-d] [WORD]\n"), 2;
 	mkdir(opt.folder, 0777);
@@ -320,7 +369,8 @@ int main(int argc, char **argv)
 	if (!opt.graphs || !opt.word) each_op();
 	random_graphs();
 	if (opt.list) fclose(opt.list);
-	printf("%d written: %d with the same bits, %d near, %d differ; %d refused, %d failed\n", opt.written, opt.same, opt.near, opt.differ, opt.refused, opt.failed);
+	printf("%d written: %d with the same bits, %d near, %d differ; %d refused, %d failed\n", opt.written, opt.same, opt.near,
+	       opt.differ, opt.refused, opt.failed);
 	tj_close(c);
 	return opt.differ || opt.failed;
 }

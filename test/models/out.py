@@ -17,11 +17,12 @@ from onnx import helper
 
 warnings.filterwarnings("ignore")
 # a unit of the last place, the most units, and how far results near 0 may be off: ONNX Runtime's sigmoid is good to 1e-7, not to an ulp
-UNITS = {"float32": (2.0**-23, 1e9, 4e-6), "float64": (2.0**-52, 1e9, 1e-13), "float16": (2.0**-10, 4, 1e-5), "bfloat16": (2.0**-7, 4, 1e-5)}
+UNITS = {"float32": (2.0**-23, 1e9, 4e-6), "float64": (2.0**-52, 1e9, 1e-13),
+         "float16": (2.0**-10, 4, 1e-5), "bfloat16": (2.0**-7, 4, 1e-5)}
 
 # what ONNX Runtime computes less exactly than tjit: more units
 LESS = {"glu": 1e5, "silu": 1e5, "layer_norm": 512}
-# what it computes otherwise: it multiplies and adds up i64 in f64; rows of log_softmax with an infinite element; infinite weights
+# what it computes otherwise: it multiplies and adds up i64 in f64; infinite elements of log_softmax and of weights
 OTHER = [("prod", "i"), ("prod", "u8"), ("log_softmax", "f"), ("glu", "i"), ("conv_transpose", "f")]
 CHAOTIC = 0.03  # of the random graphs: a sine or a remainder of large numbers makes much of a rounding
 

@@ -18,8 +18,10 @@ static void put(seen *s, tj_graph *g)
 		int i = -1;
 		char one[64];
 		const char *source = tj_node_source(n, &i);
-		if (source) snprintf(one, sizeof one, "%s%d ", source, i);
-		else snprintf(one, sizeof one, "%s ", tj_node_op(n));
+		if (source)
+			snprintf(one, sizeof one, "%s%d ", source, i);
+		else
+			snprintf(one, sizeof one, "%s ", tj_node_op(n));
 		strncat(s->text, one, sizeof s->text - strlen(s->text) - 1);
 		for (int k = 0; tj_node_region(n, k); k++) {
 			assert_ptr_equal(tj_node_region(n, k), tj_node_region(n, k));
@@ -82,8 +84,9 @@ static void reads(void **state)
 	tj_tensor *v[2] = { tj_param(c, TJ_F32, TJ_0D), tj_param(c, TJ_F32, TJ_SHAPE(3)) };
 	const float w[] = { 1, 2, 3 };
 	tj_write(v[1], w, sizeof w);
-	tj_fn *f = tj_compile(c, body, v, TJ_OPTS(tj_compile_opts, .name = "body", .nin = 1, .nout = 1, .shapes = "x: f32[B,3]; B in 1..40; B%2==0",
-	                                          .state = TJ_VARS(&v[0]), .freeze = TJ_VARS(&v[1])));
+	tj_fn *f = tj_compile(c, body, v,
+	                      TJ_OPTS(tj_compile_opts, .name = "body", .nin = 1, .nout = 1, .shapes = "x: f32[B,3]; B in 1..40; B%2==0",
+	                              .state = TJ_VARS(&v[0]), .freeze = TJ_VARS(&v[1])));
 	seen s = { 0 };
 	int n = 0;
 	assert_int_equal(tj_graph_of(f, visit, TJ_OPTS(tj_graph_opts, .keeps = keeps, .self = &s)), TJ_OK);
@@ -102,7 +105,10 @@ static void reads(void **state)
 	assert_int_equal(tj_graph_of(f, visit, TJ_OPTS(tj_graph_opts, .self = &s)), TJ_ERR_IO);
 	assert_int_equal(s.visits, 1);
 	s = (seen){ 0 };
-	assert_int_equal(tj_graph_of(f, visit, TJ_OPTS(tj_graph_opts, .self = &s, .one_size = true, .inputs = TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(8, 3), tj_f(1))))), TJ_OK);
+	assert_int_equal(tj_graph_of(f, visit,
+	                             TJ_OPTS(tj_graph_opts, .self = &s, .one_size = true,
+	                                     .inputs = TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(8, 3), tj_f(1))))),
+	                 TJ_OK);
 	assert_int_equal(s.visits, 1);
 	assert_non_null(strstr(s.text, "silu"));
 	float step;
@@ -113,7 +119,10 @@ static void reads(void **state)
 }
 
 /* ---- callbacks ---- */
-static void turn(tj_tensor **carry, tj_tensor *const *in, void *self) { carry[0] = tj_add(tj_mul(in[0], tj_f(2)), tj_add(in[1], ((tj_tensor **)self)[0])); }
+static void turn(tj_tensor **carry, tj_tensor *const *in, void *self)
+{
+	carry[0] = tj_add(tj_mul(in[0], tj_f(2)), tj_add(in[1], ((tj_tensor **)self)[0]));
+}
 static void yes(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_neg(in[0]); }
 static void no(tj_tensor **out, tj_tensor *const *in, void *self) { (void)self, out[0] = tj_exp(in[0]); }
 static void flow(tj_tensor **out, tj_tensor *const *in, void *self)
@@ -130,7 +139,10 @@ static void shows_callbacks(void **state)
 	tj_ctx *c = kit_open();
 	tj_fn *f = kit_fn(c, "flow", flow, NULL, 2, 1);
 	seen s = { 0 };
-	assert_int_equal(tj_graph_of(f, visit, TJ_OPTS(tj_graph_opts, .self = &s, .inputs = TJ_LIST(F32(c, 1, 2, 3), tj_full(TJ_F32, TJ_0D, tj_f(1))))), TJ_OK);
+	assert_int_equal(
+		tj_graph_of(f, visit,
+	                    TJ_OPTS(tj_graph_opts, .self = &s, .inputs = TJ_LIST(F32(c, 1, 2, 3), tj_full(TJ_F32, TJ_0D, tj_f(1))))),
+		TJ_OK);
 	kit_ok(c);
 	assert_non_null(strstr(s.text, "scan [operand0 "));
 	assert_non_null(strstr(s.text, "cond [operand1 neg ] [operand1 exp ] get "));

@@ -23,7 +23,9 @@ FUZZ    := fuzz fuzz_api fuzz_calls fuzz_counts fuzz_layers fuzz_loops fuzz_read
 TESTOBJ := $(TESTS:=.o) \
            $(patsubst %,$(BUILD)/test/%.o,matrix $(FUZZ) gen ulp ulp_more stress mock mock_code cuda_static products products_graph)
 LINKTEST = $(CC) $(OPT) $(EXTRA) -o $@
-CLIOBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c)) $(patsubst %,$(BUILD)/kit/files/%.o,map npy replace tensor why) \
+CLIOBJ  := $(patsubst %.c,$(BUILD)/%.o,$(wildcard cli/*.c)) \
+           $(patsubst %,$(BUILD)/kit/files/%.o,gguf ggufblocks ggufvalues ggufwrite map npy npz npzwrite) \
+           $(patsubst %,$(BUILD)/kit/files/%.o,replace safetensors safewrite tensor utf8 why zip) \
            $(patsubst %.c,$(BUILD)/%.o,$(wildcard kit/models/*.c))
 TJ      := $(if $(shell echo '\#include <jansson.h>' | $(CC) -E - 2>&1 >/dev/null),,$(BUILD)/tj) # without jansson there is no command
 EXSRC   := $(wildcard examples/*.c)
@@ -134,7 +136,7 @@ uninstall:  ## remove what `make install` with the same PREFIX and DESTDIR insta
 # ---- the command tj: cli/README.md ----
 bindir     ?= $(PREFIX)/bin
 # what is linked, and where it finds the library from its own folder
-LINKTJ     = $(CC) $(OPT) $(EXTRA) -o $1 $(CLIOBJ) -L$(BUILD) -ltj -ljansson -lm -Wl,-rpath,'$$ORIGIN/$2'
+LINKTJ     = $(CC) $(OPT) $(EXTRA) -o $1 $(CLIOBJ) -L$(BUILD) -ltj -ljansson -lz -lm -Wl,-rpath,'$$ORIGIN/$2'
 $(BUILD)/tj: $(CLIOBJ) $(BUILD)/libtj.so | $(BUILD)/libtj-llvm.so
 	$(call LINKTJ,$@)
 install-tj: $(TJ)

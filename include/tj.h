@@ -552,6 +552,15 @@ TJ_API bool tj_graph_erase(tj_graph *g, tj_node *n);        /* n must have no us
  * errors. */
 TJ_API void tj_graph_keeps_values(tj_graph *g);
 
+/* The graph of callback k of control flow: "cond" has then and else, "while" condition and body, "scan" its body. It is only read. Its
+ * "input" nodes stand for operands of the node, or in a scan for slices of them: tj_node_source(). NULL: there is none. Attributes of
+ * "while": most turns or 0, number of results behind the carries; of "scan": carries, xs, slices, reverse, 1 if the operand behind xs
+ * says how many turns run. */
+TJ_API tj_graph *tj_node_region(tj_node *n, int k);
+/* What an "input" or a "number" is, and its index there: in a callback "operand", of the node around it. In a graph of tj_graph_of() also
+ * "argument", "variable", "scalar". NULL: not known, as for numbers that are computed from numbers of the call, and for random numbers. */
+TJ_API const char *tj_node_source(const tj_node *n, int *index);
+
 /* A pass returns TJ_OK, or an error that ends the compile. It runs once for each plan, in the thread that compiles it. */
 typedef tj_status tj_pass_fn(tj_graph *g, void *self);
 typedef struct tj_pass { const char *name; tj_pass_fn *run; void *self; } tj_pass;
@@ -962,7 +971,8 @@ TJ_API const char *const *tj_backends(void);                   /* names, NULL-te
  * be an argument, declared in .state or .freeze, retained, or a parameter. Anything else is an error that names the line. */
 typedef struct tj_export_opts {
 	size_t size;
-	tj_list inputs;          /* tensors as a call gets them: their dtypes and shapes count. NULL: those of the last signature of f */
+	tj_list inputs;          /* tensors as a call gets them: their dtypes and shapes count. NULL: those of the last signature of f;
+	                          * if it was never called, those of .shapes, which must say them all */
 	const tj_scalar *scalars; /* as a call gets them; a TJ_I() keeps its value. NULL: none */
 	const char *const *names; /* of .state, then of .freeze, ended by NULL. NULL: "state0", "state1" ... What else the body reads is
 	                           * "captured0", ... */
@@ -1021,6 +1031,42 @@ TJ_API tj_status tj_export_object_at(const char *site, tj_ctx *c, const char *pa
 #define tj_export(f, path, opts) tj_export_at(TJ_SITE, f, path, opts)
 #define tj_import(c, path, opts) tj_import_at(TJ_SITE, c, path, opts)
 #define tj_import_memory(c, bytes, n, opts) tj_import_memory_at(TJ_SITE, c, bytes, n, opts)
+
+/* The graph of a whole function, for programs that write it in another format. The body is run as tj_export() runs it, on the same
+ * conditions, and nothing is computed. visit() gets a graph, with gradients and batches expanded, as nodes of passes (above): numbers that
+ * the body names are constants, and composites for which .keeps is false are replaced by their parts. Its outputs are the results, then the
+ * new contents of variables. If .shapes names sizes, visit() is called with the graphs at several combinations of them: at first those of
+ * .inputs or of the last call, else small ones, then others near them, so that each number that depends on sizes shows how. It may call
+ * what it likes; changes of a graph have no effect. The graph and all that it has are valid until visit() returns. */
+typedef struct tj_graph_opts {
+	size_t size;
+	tj_list inputs;          /* as in tj_export_opts. NULL: those of the last signature, or of the file, or of .shapes if it says all */
+	const tj_scalar *scalars;
+	bool (*keeps)(void *self, const tj_node *n); /* a composite op. NULL: all stay */
+	void *self;              /* of .keeps and visit() */
+	bool one_size;           /* only the first graph, at the sizes of .inputs: sizes that .shapes names do not vary */
+} tj_graph_opts;
+/* What a graph of tj_graph_of() says of its function. */
+typedef struct tj_graph_value { /* an argument or a variable */
+	const char *name;        /* in .shapes, or of a variable of an imported function; "": none */
+	tj_dtype dtype;
+	int rank;                /* -1: an argument that is a number; dtype TJ_I64 or TJ_F64 */
+	int64_t dim[TJ_MAX_RANK + 1]; /* TJ_END_DIM follows */
+	int vary[TJ_MAX_RANK];   /* which size that varies it is; -1: none */
+	tj_tensor *t;            /* of a variable: tj_read() reads it */
+	bool weight;             /* it is in .freeze, or no parameter, and not assigned */
+} tj_graph_value;
+typedef struct tj_graph_size { const char *name; int64_t value, least, most; } tj_graph_size; /* value: in this graph */
+TJ_API const char *tj_graph_name(const tj_graph *g);         /* of the function; "": it is the graph of a pass */
+TJ_API bool tj_graph_argument(const tj_graph *g, int i, tj_graph_value *out);  /* false: there are fewer, as in the next two */
+/* those of .state, then of .freeze, then what else the body reads */
+TJ_API bool tj_graph_variable(const tj_graph *g, int i, tj_graph_value *out);
+TJ_API bool tj_graph_size_of(const tj_graph *g, int i, tj_graph_size *out);
+TJ_API int tj_graph_assigns(const tj_graph *g, int output); /* the variable whose new content the output is; -1: a result */
+TJ_API bool tj_graph_last(const tj_graph *g);                /* no visit with another graph follows */
+typedef tj_status tj_graph_visit(void *self, tj_graph *g);   /* an error ends tj_graph_of(), which returns it */
+TJ_API tj_status tj_graph_of_at(const char *site, tj_fn *f, tj_graph_visit *visit, const tj_graph_opts *opts);
+#define tj_graph_of(f, visit, opts) tj_graph_of_at(TJ_SITE, f, visit, opts)
 
 /* The disk cache: compiled kernels, which later processes find without a compiler (docs/CACHE.md). */
 typedef struct tj_cache_info {

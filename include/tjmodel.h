@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tjmodel.h - models of other programs: ONNX files as functions. Part of libtjkit.
+/* tjmodel.h - models of other programs: ONNX files as functions, functions as ONNX files. Part of libtjkit.
  *
  *   tj_model *m = tj_onnx_open(c, "net.onnx", NULL);
  *   tj_tensor *y[1];
@@ -154,9 +154,45 @@ TJ_API tj_status tj_model_compare_at(const char *site, const tj_model *want, con
                                      tj_difference *d);
 #define tj_model_compare(want, got, data, batches, d) tj_model_compare_at(TJ_SITE, want, got, data, batches, d)
 
+/* The i-th initializer of the graph, and its name. It lives as long as the model, or, of a small list of integers, in the innermost scope.
+ * NULL: there are fewer. Poison: its dtype is none of tjit's. */
+TJ_API tj_tensor *tj_model_initializer_at(const char *site, const tj_model *m, int i, const char **name);
+#define tj_model_initializer(m, i, name) tj_model_initializer_at(TJ_SITE, m, i, name)
+
 /* The i-th op that tj_onnx_open() supports: its domain ("" is the default one), its name and the versions of the opset that changed it,
  * "1,6,13"; false: there are fewer. Needs no model. */
 TJ_API bool tj_onnx_supports(int i, const char **domain, const char **op, const char **since);
+
+/* Writing: a compiled function as an ONNX file of opset 18, IR version 8, which ONNX Runtime since 1.14 loads.
+ *
+ *   tj_onnx_write(f, "net.onnx", NULL);                    // f was called, or .shapes says all of its arguments
+ *
+ * The body is run as tj_export() runs it, on the same conditions, and nothing is computed. Each op becomes the node of ONNX that computes
+ *   the same, or several of them: docs/MODELS.md lists them, with those that round otherwise. What ONNX cannot express (random numbers,
+ *   functions of the program, some special functions) is refused, all of it at once, with its lines.
+ * Sizes that .shapes names become sizes with names in the file, which nodes compute with; the range of a size is not written.
+ * Variables are initializers with their content. A variable that the body assigns is an input, too, with its content as the preset, and an
+ *   output "name_next" with the new content.
+ * The file takes the place of an older one when all of it is on the disk. Equal functions give equal bytes. */
+typedef struct tj_onnx_write_opts {
+	size_t size;
+	const char *name;        /* of the graph; NULL: that of the function */
+	tj_list inputs;          /* tensors as a call gets them: their dtypes and shapes count. NULL: as in tj_graph_opts */
+	const tj_scalar *scalars;
+	const char *const *input_names, *const *output_names; /* ended by NULL; what is missing: as in .shapes, or "input0", "output0", ... */
+	const char *const *names; /* of .state, then of .freeze, ended by NULL; what is missing: "variable0", ... */
+	bool static_sizes;       /* all sizes are those of .inputs or of the last call */
+	bool external;           /* variables go to "path.data" beside the file; they do in any case if the file would have 2 GB or more */
+	bool finite;             /* a promise: no value is NaN. Leaves out the nodes that take care of NaN in maxima and pools */
+	void (*on_refused)(void *self, const char *line); /* gets each reason for which the function is refused; NULL: nobody */
+	void *on_refused_self;
+} tj_onnx_write_opts;
+TJ_API tj_status tj_onnx_write_at(const char *site, tj_fn *f, const char *path, const tj_onnx_write_opts *opts);
+#define tj_onnx_write(f, path, opts) tj_onnx_write_at(TJ_SITE, f, path, opts)
+
+/* The i-th op that tj_onnx_write() knows, and the ONNX op that does its work; "": none, it is refused. false: there are fewer. Composites
+ * that are not listed are written as their parts. */
+TJ_API bool tj_onnx_writes(int i, const char **op, const char **becomes);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -69,7 +69,131 @@ bool ir_edit_begin(tj_graph *g, const ir_graph *from)
 	return true;
 }
 
-void ir_edit_free(tj_graph *g) { rt_arena_free(&g->mem); }
+void ir_edit_free(tj_graph *g)
+{
+	for (tj_graph *r = g->inside; r; r = r->beside) ir_edit_free(r);
+	if (g->own) ir_graph_free(g->own);
+	rt_free(g->own);
+	rt_arena_free(&g->mem);
+}
+
+/* ---- reading it as a whole ---- */
+/* Emits node r of `from` once more; a known number as a constant, a composite that does not stay as its parts. */
+static ir_ref read_node(const tj_graph *g, ir_graph *to, const ir_graph *from, ir_ref r, const ir_ref *src, const bool *stays)
+{
+	const ir_node *n = ir_at(from, r);
+	const ir_reading *q = g->reading;
+	if (stays)
+		return ir_is_composite(n->op, (tj_dtype)n->dtype) && !stays[r] ? ir_decompose(to, from, r, src) : ir_copy(to, from, r, src);
+	const uint32_t slot = n->op == IR_num ? (uint32_t)ir_attr(from, n)[0] : 0;
+	if (n->op != IR_num || slot >= q->nnumber || q->number[slot].kind != IR_FROM_NUMBER) return ir_copy(to, from, r, src);
+	if (n->dtype == TJ_I64) return ir_const_i(to, TJ_I64, 0, NULL, (int64_t)q->number[slot].bits);
+	double v;
+	memcpy(&v, &q->number[slot].bits, sizeof v);
+	return ir_const_f(to, (tj_dtype)n->dtype, 0, NULL, v);
+}
+
+static bool read_nodes(const tj_graph *g, ir_graph *to, const ir_graph *from, const bool *stays)
+{
+	rt_arena mem = { 0 };
+	bool *live = rt_arena_alloc(&mem, from->node.n + 1);
+	ir_ref *map = rt_arena_alloc(&mem, ((size_t)from->node.n + 1) * sizeof *map),
+	       *src = rt_arena_alloc(&mem, ((size_t)from->refs.n + 1) * sizeof *src);
+	bool ok = live && map && src && ir_live(from, live);
+	for (ir_ref r = 0; ok && r < from->node.n; r++) {
+		if (!live[r]) continue;
+		for (int k = 0; k < ir_at(from, r)->nsrc; k++) src[k] = map[ir_src(from, ir_at(from, r), k)];
+		ok = (map[r] = read_node(g, to, from, r, src, stays)) != IR_NONE;
+	}
+	for (uint32_t i = 0; ok && i < from->out.n; i++) ok = ir_ret(to, map[from->out.v[i]]);
+	if (!ok) rt_fail(&to->err, TJ_ERR_NOMEM, "graph", "out of memory");
+	rt_arena_free(&mem);
+	return ok;
+}
+
+static bool edit_again(tj_graph *g, const ir_graph *from)
+{
+	tj_graph old = *g;
+	const bool ok = ir_edit_begin(g, from);
+	g->reading = old.reading;
+	g->own = old.own;
+	g->up = old.up, g->beside = old.beside, g->flow = old.flow, g->which = old.which;
+	rt_arena_free(&old.mem);
+	return ok;
+}
+
+/* Which composites stay, by node of g->own. */
+static const bool *ask(tj_graph *g)
+{
+	bool *stays = rt_arena_alloc(&g->mem, g->own->node.n + 1);
+	for (tj_node *n = g->first; n && stays; n = n->next) stays[n->from] = !g->reading->keeps || g->reading->keeps(g->reading->self, n);
+	return stays;
+}
+
+/* Two passes: what decides about a composite may be a number. */
+bool ir_edit_read(tj_graph *g, const ir_graph *from, const ir_reading *r)
+{
+	*g = (tj_graph){ .reading = r };
+	ir_graph *numbers = rt_calloc(sizeof *numbers), *parts = rt_calloc(sizeof *parts);
+	const bool *stays = NULL;
+	if (numbers) ir_graph_init(numbers);
+	if (parts) ir_graph_init(parts);
+	g->own = numbers;
+	bool ok = numbers && parts && read_nodes(g, numbers, from, NULL) && edit_again(g, numbers) && (stays = ask(g)) &&
+	          read_nodes(g, parts, numbers, stays);
+	if (ok) {
+		g->own = parts;
+		ok = edit_again(g, parts);
+		ir_graph_free(numbers);
+		rt_free(numbers);
+	} else {
+		if (numbers && numbers->err.code != TJ_OK)
+			g->err = numbers->err;
+		else if (parts)
+			g->err = parts->err;
+		if (parts) ir_graph_free(parts);
+		rt_free(parts);
+	}
+	return ok;
+}
+
+/* The graph is made when it is first asked for, and freed with g. */
+tj_graph *tj_node_region(tj_node *n, int k)
+{
+	if (!n || !ir_is_flow(n->op) || n->from == IR_NONE || k < 0 || k >= ir_flow_info(n->op)->nregion) return NULL;
+	for (tj_graph *r = n->g->inside; r; r = r->beside)
+		if (r->flow == n && r->which == k) return r;
+	tj_graph *r = rt_arena_alloc(&n->g->mem, sizeof *r);
+	const ir_graph *from = ir_flow_region(n->g->from, ir_at(n->g->from, n->from), k);
+	if (!r) return NULL;
+	const bool ok = n->g->reading ? ir_edit_read(r, from, n->g->reading) : ir_edit_begin(r, from);
+	if (!ok) {
+		if (n->g->err.code == TJ_OK) n->g->err = r->err;
+		ir_edit_free(r);
+		return NULL;
+	}
+	r->up = n->g, r->flow = n, r->which = k;
+	r->beside = n->g->inside;
+	n->g->inside = r;
+	return r;
+}
+
+const char *tj_node_source(const tj_node *n, int *index)
+{
+	static const char *const names[] = { NULL, "argument", "variable", "scalar", "number", "operand" };
+	ir_source s = { 0 };
+	const int slot = tj_node_slot(n);
+	if (slot < 0) return NULL;
+	const ir_reading *q = n->g->reading;
+	if (n->op == IR_input && n->g->up)
+		s = (ir_source){ .kind = IR_FROM_OPERAND, .index = (uint32_t)slot + (n->g->flow->op == IR_cond) };
+	else if (q && n->op == IR_input && (uint32_t)slot < q->ninput)
+		s = q->input[slot];
+	else if (q && n->op == IR_num && (uint32_t)slot < q->nnumber)
+		s = q->number[slot];
+	if (index) *index = (int)s.index;
+	return names[s.kind];
+}
 
 /* ---- giving it back ---- */
 static ir_ref emit_node(const tj_graph *g, ir_graph *to, tj_node *n, ir_ref *src)
@@ -120,7 +244,8 @@ bool ir_edit_end(tj_graph *g, ir_graph *to)
 		if (n->ref == IR_NONE) g->err = to->err;
 	}
 	for (int i = 0; i < g->nout && g->err.code == TJ_OK; i++)
-		if (g->out[i]->ref == IR_NONE || !ir_ret(to, g->out[i]->ref)) rt_fail(&g->err, TJ_ERR_ARG, "pass", "output %d was erased", i);
+		if (g->out[i]->ref == IR_NONE || !ir_ret(to, g->out[i]->ref))
+			rt_fail(&g->err, TJ_ERR_ARG, "pass", "output %d was erased", i);
 	if (!src) rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory");
 	return g->err.code == TJ_OK && ir_verify(to, &g->err) == TJ_OK;
 }
@@ -133,8 +258,9 @@ tj_node *tj_graph_output(const tj_graph *g, int i) { return i >= 0 && i < tj_gra
 int tj_node_inputs(const tj_node *n) { return n ? n->nsrc : 0; }
 tj_node *tj_node_input(const tj_node *n, int k) { return k >= 0 && k < tj_node_inputs(n) ? n->src[k] : NULL; }
 int tj_node_uses(const tj_node *n) { return n ? n->uses : 0; }
-int tj_node_attrs(const tj_node *n) { return n && (n->op < IR_OPS || n->op == IR_get) ? n->nattr : 0; }
-int64_t tj_node_attr(const tj_node *n, int k) { return k >= 0 && k < tj_node_attrs(n) ? n->attr[k] : 0; }
+static int regions(const tj_node *n) { return ir_is_flow(n->op) ? ir_flow_info(n->op)->nregion : 0; }
+int tj_node_attrs(const tj_node *n) { return n && (n->op < IR_OPS || n->op == IR_get || ir_is_flow(n->op)) ? n->nattr - regions(n) : 0; }
+int64_t tj_node_attr(const tj_node *n, int k) { return k >= 0 && k < tj_node_attrs(n) ? n->attr[regions(n) + k] : 0; }
 tj_dtype tj_node_dtype(const tj_node *n) { return n ? (tj_dtype)n->meta.dtype : TJ_F32; }
 tj_device tj_node_device(const tj_node *n) { return n ? n->meta.device : -1; }
 int tj_node_rank(const tj_node *n) { return n ? n->meta.rank : -1; }
@@ -188,8 +314,10 @@ void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what)
 	rt_err was = g->err;
 	ir_graph_init(&flat);
 	flat.off = IR_OFF_FOLD | IR_OFF_CSE;
-	if (ir_edit_end(g, &flat)) (what == TJ_DUMP_TABLE ? ir_table : what == TJ_DUMP_DOT ? ir_dot : ir_print)(&flat, &t);
-	else rt_putf(&t, "%s\n", g->err.message);
+	if (ir_edit_end(g, &flat))
+		(what == TJ_DUMP_TABLE ? ir_table : what == TJ_DUMP_DOT ? ir_dot : ir_print)(&flat, &t);
+	else
+		rt_putf(&t, "%s\n", g->err.message);
 	g->err = was;
 	fputs(rt_str(&t), out);
 	rt_text_free(&t);
@@ -250,7 +378,9 @@ static bool type_of(tj_graph *g, ir_op op, tj_node *const *inputs, int n, const 
 	if (op == IR_get) {
 		if (n == 1 && nattr == 1 && is_tuple(inputs[0]))
 			return result_type(inputs[0], attrs[0] >= 0 && attrs[0] < UINT16_MAX ? (int)attrs[0] : -1, m, &g->err);
-		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert get: it needs a node with several results, and the number of one of them"), false;
+		return rt_fail(&g->err, TJ_ERR_ARG, "pass",
+		               "insert get: it needs a node with several results, and the number of one of them"),
+		       false;
 	}
 	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
 	if (!meta) return rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory"), false;
@@ -325,7 +455,8 @@ bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with)
 {
 	if (!stands(g, old, "replace") || !stands(g, with, "replace")) return false;
 	if (!alike(old, with)) {
-		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype, shape or device", tj_node_op(old), tj_node_op(with));
+		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype, shape or device", tj_node_op(old),
+		        tj_node_op(with));
 		return false;
 	}
 	g->changed |= old != with && old->uses;

@@ -31,6 +31,7 @@ typedef struct jit_builder {
 	struct lo_content *content; /* by slot: of constants that stay operands */
 	uint32_t nslot;
 	const struct jit_bound *bound;  /* by slot: externals of the current call, to fold constants; NULL: no folding */
+	struct jit_act *whole;   /* the call whose graph a program reads: its arguments and declared variables stay inputs; else NULL */
 	rt_pool *pool;           /* of the context that compiles; reads constants */
 	struct rt_team *team;    /* of that context */
 	rt_arena *mem;

@@ -6,7 +6,7 @@
 #include "jit/effect.h"
 #include "jit/event.h"
 #include "jit/handle.h"
-#include "jit/program.h"
+#include "jit/sample.h"
 
 typedef struct capture {
 	jit_program *p;
@@ -44,14 +44,17 @@ static bool from_outside(capture *c, const jit_bound *b, jit_poperand *o)
 		return true;
 	}
 	o->kind = JIT_P_VAR;
-	for (o->index = 0; o->index < c->of->n; o->index++)
-		if (c->of->v[o->index] == b->h) return true;
+	for (o->index = 0; o->index < c->of->n; o->index++) {
+		const tj_tensor *t = c->of->v[o->index];
+		if (t == b->h || (t->flags & b->h->flags & RT_CONSTANT && t->data == b->h->data && t->layout == b->h->layout)) return true;
+	}
 	if (b->h->kind != RT_CELL && !(b->h->flags & (RT_HEAP | RT_CONSTANT)))
 		return jit_error(c->a->ctx, c->site, TJ_ERR_STATE, "export",
 		                 "pass it as an argument, tj_retain() it, or make it a parameter",
 		                 "the body reads a tensor of a scope around it"),
 		       false;
-	return add_var(c, b->h, &o->index);
+	tj_tensor *h = jit_sample_hold(c->a, b->h);
+	return h ? add_var(c, h, &o->index) : nomem(c);
 }
 
 /* ---- numbers ---- */
@@ -189,6 +192,26 @@ static bool add_arguments(capture *c)
 	return true;
 }
 
+bool jit_is_whole(jit_act *a, const char *site, const char *op)
+{
+	const tj_fn *f = a->fn;
+	const jit_node *b = a->done.n ? a->done.v[0].boundary : NULL;
+	const char *at = b ? b->site : !a->learn && a->unfit ? a->unfit : f->site, *what = NULL, *hint = NULL, *who = "the body";
+	if (b) {
+		who = jit_event_name(b->op);
+		what = "needs a value in C, so what follows depends on code that is not in the file";
+		hint = "choose with tj_where() or tj_cond(), or export the parts before and behind it";
+	} else if (!a->learn) {
+		what = "reads a value or leaves something beyond the call, which direct mode cannot skip";
+		hint = "docs/EXPORT.md says what a body may do";
+	} else if (a->retained.n || a->named.n) {
+		what = "retains or names a value";
+		hint = "return values in out[]";
+	}
+	if (what) jit_error(a->ctx, site, TJ_ERR_STATE, op, hint, "%s at %s %s", who, at ? at : "?", what);
+	return !what;
+}
+
 static bool see(void *env, jit_act *a, uint32_t n, tj_tensor *const *res)
 {
 	capture *c = env;
@@ -198,15 +221,7 @@ static bool see(void *env, jit_act *a, uint32_t n, tj_tensor *const *res)
 	c->p->nout = n;
 	c->p->int_div_zero = (uint8_t)f->opts.int_div_zero;
 	if (!c->p->name) return nomem(c);
-	if (a->done.n) {
-		const jit_node *b = a->done.v[0].boundary;
-		return refuse(c, b->site, "choose with tj_where() or tj_cond(), or export the parts before and behind it",
-		              jit_event_name(b->op), "needs a value in C, so what follows depends on code that is not in the file");
-	}
-	if (!a->learn)
-		return refuse(c, a->unfit ? a->unfit : f->site, "docs/EXPORT.md says what a body may do", "the body",
-		              "reads a value or leaves something beyond the call, which direct mode cannot skip");
-	if (a->retained.n || a->named.n) return refuse(c, f->site, "return values in out[]", "the body", "retains or names a value");
+	if (!jit_is_whole(a, c->site, "export")) return false;
 	const rt_vec(uint32_t) from = { a->learn->src.v, a->learn->src.n, 0 };
 	uint32_t *of_result = rt_arena_alloc(&a->mem, (n + 1) * sizeof *of_result), v;
 	if (!of_result || from.n < n) return nomem(c);

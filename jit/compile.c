@@ -26,6 +26,8 @@ static ir_ref constant(builder *b, const jit_node *n, uint32_t slot, const ir_me
 	const rt_layout *l = n->met[slot - n->next].layout;
 	const jit_bound *x = b->bound ? &b->bound[slot] : NULL;
 	if (!x || !n->met[slot - n->next].content || l->bytes > FOLD_BYTES) return IR_NONE;
+	jit_from declared;
+	if (b->whole && jit_from_outside(b->whole, x, &declared)) return IR_NONE;
 	void *bytes = rt_arena_alloc(b->mem, (size_t)l->bytes + 1);
 	if (!bytes || !x->data || rt_tensor_read(b->pool, l, x->buf, x->data, bytes, &ignored) != TJ_OK) return IR_NONE;
 	return ir_data_(&b->g, m, bytes, n->site);
@@ -392,6 +394,40 @@ bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p)
 		ir_unpacked(p->graph, &lowered);
 		ok = ir_pass_dce(&lowered, &b.g, NULL, &b.g.err) == TJ_OK;
 	}
+	rt_vec_free(&b.residual);
+	*g = b.g;
+	rt_arena_free(&mem);
+	return ok;
+}
+
+/* Adds the new contents of the cells that the path assigns: by cell, the last assign. */
+static bool ret_assigned(builder *b, uint32_t n, uint32_t ncell, uint32_t *assigned, uint32_t *nassigned)
+{
+	const jit_node **last = rt_arena_alloc(b->mem, (ncell + 1) * sizeof *last);
+	if (!last) return false;
+	memset(last, 0, (ncell + 1) * sizeof *last);
+	for (uint32_t i = 0; i < n; i++)
+		if (b->path[i]->op == JIT_ASSIGN) last[JIT_IDX(b->path[i]->src[1])] = b->path[i];
+	for (uint32_t i = 0; i < ncell; i++) {
+		if (!last[i]) continue;
+		assigned[(*nassigned)++] = i;
+		if (!ir_ret(&b->g, operand_of(b, last[i], last[i]->src[0]))) return false;
+	}
+	return true;
+}
+
+bool jit_graph_of_call(ir_graph *g, jit_act *a, jit_node *end, uint32_t *assigned, uint32_t *nassigned, rt_err *err)
+{
+	builder b = { .bound = a->ext.v, .pool = a->ctx->rt.pool, .whole = a };
+	rt_arena mem = { 0 };
+	ir_graph_init(&b.g);
+	*nassigned = 0;
+	bool ok = build_graph(&b, end, &mem);
+	for (int k = 0; ok && k < end->nsrc; k++) ok = ir_ret(&b.g, operand_of(&b, end, end->src[k]));
+	ok = ok && ret_assigned(&b, end->seq, end->ncell, assigned, nassigned) && drop_marks(&b);
+	if (!ok && b.g.err.code != TJ_OK) *err = b.g.err;
+	if (!ok) rt_fail(err, TJ_ERR_NOMEM, "graph", "out of memory");
+	ir_build_end(&b.in);
 	rt_vec_free(&b.residual);
 	*g = b.g;
 	rt_arena_free(&mem);

@@ -9,6 +9,9 @@
 /* want: event numbers and names of the values to compute. ext: externals whose constants may be folded. */
 jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, uint32_t nwant, const jit_bound *ext, rt_err *err);
 bool jit_graph(ir_graph *g, jit_node *boundary, const jit_plan *p); /* builds the graph of the plan; the caller frees g */
+/* The graph of a call of one segment that ends in `end`, a RETURN; the caller frees g, also after an error. Its outputs are what is
+ * returned, then the new contents of the cells assigned[0..*nassigned), which are numbers of cells of the segment (room for all). */
+bool jit_graph_of_call(ir_graph *g, jit_act *a, jit_node *end, uint32_t *assigned, uint32_t *nassigned, rt_err *err);
 bool jit_inner_layout(const jit_act *a, jit_node *boundary, const jit_inner *v, const rt_layout **out, rt_err *err); /* a new reference */
 
 /* passes.c */

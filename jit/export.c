@@ -5,31 +5,21 @@
 #include "jit/event.h"
 #include "jit/handle.h"
 #include "jit/program.h"
+#include "jit/sample.h"
 #include "jit/segment.h"
 #include "lower/stored.h"
 
-#include <stdlib.h>
-
 enum { MOST = 1024 /* combinations of sizes */ };
-
-typedef struct want { /* an argument */
-	uint8_t kind, dtype, rank; /* kind: gd_kind */
-	int8_t symbol[TJ_MAX_RANK]; /* -1: none */
-	int64_t dim[TJ_MAX_RANK];
-} want;
 
 typedef struct job {
 	tj_ctx *c;
 	const char *site;
 	tj_fn *f, *g;            /* g: the same body, in direct mode, with nothing of the user's */
 	tj_export_opts o;
-	uint32_t narg, nsymbol, n; /* n: combinations of sizes */
-	want *arg;
-	gd_symbol symbol[JIT_P_SYMBOLS];
-	int64_t *sizes;          /* n times nsymbol */
-	void *zeros;             /* memory for arguments */
+	jit_sample s;
 	jit_program **at;        /* by combination */
 	jit_handles of;          /* by variable */
+	tj_scope *last;          /* of the last combination: what it holds is read later */
 	rt_text text;
 	unsigned char *data;
 	size_t data_bytes;
@@ -50,31 +40,7 @@ static bool fail(job *j, tj_status code, const char *hint, const char *fmt, ...)
 static bool nomem(job *j) { return fail(j, TJ_ERR_NOMEM, NULL, "out of memory"); }
 static bool told(job *j, const rt_err *err) { return jit_report(j->c, j->site, err), false; }
 
-/* ---- the function and its arguments ---- */
-static bool copy_function(job *j)
-{
-	tj_fn *f = j->f;
-	tj_compile_opts o = f->opts;
-	const uint32_t n = f->nstate - f->nfreeze;
-	tj_tensor ***vars = rt_alloc((f->nstate + 2) * sizeof *vars);
-	if (!vars) return nomem(j);
-	for (uint32_t i = 0; i < n; i++) vars[i] = f->state[i];
-	vars[n] = TJ_END_VAR;
-	for (uint32_t i = n; i < f->nstate; i++) vars[i + 1] = f->state[i];
-	vars[f->nstate + 1] = TJ_END_VAR;
-	o.size = sizeof o;
-	o.mode = TJ_DIRECT;
-	o.name = f->name;
-	o.state = vars;
-	o.freeze = vars + n + 1;
-	o.shapes = f->spec ? f->spec->text : NULL;
-	o.passes = NULL, o.on_recompile = NULL, o.on_note = NULL, o.guard_filter = NULL;
-	o.grad_hooks = f->hook;
-	j->g = tj_compile_at(j->site, j->c, f->body, f->self, &o);
-	rt_free(vars);
-	return j->g != NULL;
-}
-
+/* ---- the function ---- */
 static bool is_plain(job *j)
 {
 	const tj_fn *f = j->f;
@@ -88,176 +54,57 @@ static bool is_plain(job *j)
 	return true;
 }
 
-/* ---- arguments ---- */
-static bool want_tensor(want *w, tj_dtype dtype, int rank, const int64_t *dim, bool cell)
-{
-	w->kind = cell ? GD_CELL : GD_VALUE;
-	w->dtype = (uint8_t)dtype;
-	w->rank = (uint8_t)rank;
-	for (int d = 0; d < rank; d++) w->dim[d] = dim[d], w->symbol[d] = -1;
-	return true;
-}
-
-static bool as_given(job *j, const tj_tensor *t, uint32_t i)
-{
-	want *w = &j->arg[i];
-	if (!t || t == TJ_END) return fail(j, TJ_ERR_ARG, "TJ_LIST(a, b)", ".inputs has fewer than %u tensors", j->narg);
-	if (jit_is_number(t)) return w->kind = rt_is_int_number(t) ? GD_INT : GD_FLOAT, true;
-	if (t->kind == RT_POISON) return fail(j, TJ_ERR_ARG, "look at tj_check()", "input %u is poison", i);
-	return want_tensor(w, (tj_dtype)t->dtype, t->rank, t->layout->dim, t->kind == RT_CELL);
-}
-
-/* As in the last signature that f met. Under f->table_lock: other threads may call f. */
-static bool as_met(job *j)
-{
-	const tj_fn *f = j->f;
-	const gd_sig *sig = f->entry.n ? &f->entry.v[f->entry.n - 1]->sig : NULL;
-	if (!sig && j->narg)
-		return fail(j, TJ_ERR_STATE, "call it once, or give .inputs",
-		            "%s was never called, so the sizes of its arguments are not known", f->name);
-	if (sig && (sig->nint || sig->nfloat) && !j->o.scalars)
-		return fail(j, TJ_ERR_ARG, ".scalars = TJ_SCALARS(TJ_F(1))", "calls of %s have scalars: say which", f->name);
-	for (uint32_t i = 0; i < j->narg; i++) {
-		const rt_layout *l = sig->arg[i].layout;
-		if (l) want_tensor(&j->arg[i], (tj_dtype)l->dtype, l->rank, l->dim, sig->arg[i].kind == GD_CELL);
-		else j->arg[i].kind = sig->arg[i].kind;
-	}
-	return true;
-}
-
-static bool find_arguments(job *j)
-{
-	bool ok = true;
-	j->narg = (uint32_t)j->f->opts.nin;
-	if (!(j->arg = rt_calloc((j->narg + 1) * sizeof *j->arg))) return nomem(j);
-	for (uint32_t i = 0; ok && j->o.inputs && i < j->narg; i++) ok = as_given(j, j->o.inputs[i], i);
-	if (j->o.inputs) return ok;
-	rt_lock(&j->f->table_lock);
-	ok = as_met(j);
-	rt_unlock(&j->f->table_lock);
-	return ok;
-}
-
-static int64_t dim_at(const job *j, uint32_t k, const want *w, int d)
-{
-	return w->symbol[d] < 0 ? w->dim[d] : j->sizes[k * j->nsymbol + (uint32_t)w->symbol[d]];
-}
-
-/* The arguments at combination k, of undefined content, in context c. */
-static bool make_arguments(job *j, tj_ctx *c, uint32_t k, tj_tensor **in)
-{
-	for (uint32_t i = 0; i < j->narg; i++) {
-		const want *w = &j->arg[i];
-		int64_t dims[TJ_MAX_RANK + 1];
-		for (int d = 0; d < w->rank; d++) dims[d] = dim_at(j, k, w, d);
-		dims[w->rank] = TJ_END_DIM;
-		if (w->kind == GD_INT) in[i] = rt_number_i(1);
-		else if (w->kind == GD_FLOAT) in[i] = rt_number_f(1);
-		else if (w->kind == GD_CELL) in[i] = tj_param_on_at(j->site, c, TJ_CPU, (tj_dtype)w->dtype, dims);
-		else in[i] = tj_wrap_on_at(j->site, c, TJ_CPU, (tj_dtype)w->dtype, dims, NULL, j->zeros, NULL, NULL);
-		if (!rt_is_number(in[i]) && tj_is_poison(in[i])) return false;
-	}
-	in[j->narg] = TJ_END;
-	return true;
-}
-
-static void drop_arguments(const job *j, tj_tensor **in)
-{
-	for (uint32_t i = 0; i < j->narg; i++)
-		if (j->arg[i].kind == GD_CELL) tj_release_at(j->site, in[i]);
-}
-
 /* ---- combinations of sizes ---- */
-/* The symbols of .shapes that some argument has. */
-static bool find_symbols(job *j)
-{
-	const gd_spec *s = j->f->spec;
-	int8_t known[GD_SYMBOLS];
-	memset(known, -1, sizeof known);
-	for (uint32_t i = 0; s && i < s->narg && i < j->narg; i++) {
-		want *w = &j->arg[i];
-		for (int d = 0; s->arg[i].ranked && !s->arg[i].fixed && w->kind <= GD_CELL && d < w->rank && d < s->arg[i].rank; d++) {
-			if (s->arg[i].dim[d].kind != GD_DIM_NAME) continue;
-			const int64_t y = s->arg[i].dim[d].v;
-			if (known[y] < 0 && j->nsymbol == JIT_P_SYMBOLS)
-				return fail(j, TJ_ERR_LIMIT, "make some of them `static`", "more than %d sizes vary", JIT_P_SYMBOLS);
-			if (known[y] < 0) {
-				known[y] = (int8_t)j->nsymbol;
-				j->symbol[j->nsymbol++] = s->symbol[y];
-			}
-			w->symbol[d] = known[y];
-		}
-	}
-	return true;
-}
-
 /* If there are too many: the least ones of each symbol. The ranges in the file are those that were tried. */
 static bool choose_sizes(job *j)
 {
 	const uint32_t most = j->o.most ? j->o.most : MOST;
 	int64_t n = 1, each[JIT_P_SYMBOLS];
-	for (uint32_t i = 0; i < j->nsymbol; i++) {
-		each[i] = jit_symbol_count(&j->symbol[i]);
-		if (!each[i]) return fail(j, TJ_ERR_ARG, "look at the ranges in .shapes", "no size %s is allowed", j->symbol[i].name);
+	for (uint32_t i = 0; i < j->s.nsymbol; i++) {
+		each[i] = jit_symbol_count(&j->s.symbol[i]);
+		if (!each[i]) return fail(j, TJ_ERR_ARG, "look at the ranges in .shapes", "no size %s is allowed", j->s.symbol[i].name);
 		n = n > JIT_P_FAR / each[i] ? JIT_P_FAR : n * each[i];
 	}
 	const bool fewer = n > most;
 	while (n > most) { /* fewer of the symbol that has most */
 		uint32_t widest = 0;
-		for (uint32_t i = 1; i < j->nsymbol; i++)
+		for (uint32_t i = 1; i < j->s.nsymbol; i++)
 			if (each[i] > each[widest]) widest = i;
 		each[widest] = each[widest] > 2 * (int64_t)most ? most : (each[widest] + 1) / 2;
 		n = 1;
-		for (uint32_t i = 0; i < j->nsymbol; i++) n = n > JIT_P_FAR / each[i] ? JIT_P_FAR : n * each[i];
+		for (uint32_t i = 0; i < j->s.nsymbol; i++) n = n > JIT_P_FAR / each[i] ? JIT_P_FAR : n * each[i];
 	}
-	for (uint32_t i = 0; i < j->nsymbol; i++) {
-		j->symbol[i].most = jit_symbol_size(&j->symbol[i], each[i] - 1);
+	for (uint32_t i = 0; i < j->s.nsymbol; i++) {
+		j->s.symbol[i].most = jit_symbol_size(&j->s.symbol[i], each[i] - 1);
 		if (fewer)
 			rt_warn(&j->c->engine->rt.log,
 			        "export of %s: %s may be up to %lld in the file; .most allows more combinations of sizes", j->f->name,
-			        j->symbol[i].name, (long long)j->symbol[i].most);
+			        j->s.symbol[i].name, (long long)j->s.symbol[i].most);
 	}
-	j->n = (uint32_t)n;
-	if (!(j->sizes = rt_calloc(((size_t)j->n * j->nsymbol + 1) * sizeof *j->sizes))) return nomem(j);
-	for (uint32_t k = 0; k < j->n; k++) {
+	j->s.n = (uint32_t)n;
+	if (!(j->s.sizes = rt_calloc(((size_t)j->s.n * j->s.nsymbol + 1) * sizeof *j->s.sizes))) return nomem(j);
+	for (uint32_t k = 0; k < j->s.n; k++) {
 		int64_t left = k;
-		for (uint32_t i = 0; i < j->nsymbol; i++) {
-			j->sizes[k * j->nsymbol + i] = jit_symbol_size(&j->symbol[i], left % each[i]);
+		for (uint32_t i = 0; i < j->s.nsymbol; i++) {
+			j->s.sizes[k * j->s.nsymbol + i] = jit_symbol_size(&j->s.symbol[i], left % each[i]);
 			left /= each[i];
 		}
 	}
 	return true;
 }
 
-static bool make_zeros(job *j)
-{
-	size_t most = 64;
-	for (uint32_t k = 0; k < j->n; k++)
-		for (uint32_t i = 0; i < j->narg; i++) {
-			const want *w = &j->arg[i];
-			int64_t dims[TJ_MAX_RANK] = { 0 }, numel;
-			if (w->kind > GD_CELL) continue;
-			for (int d = 0; d < w->rank; d++) dims[d] = dim_at(j, k, w, d);
-			if (!rt_numel(w->rank, dims, &numel))
-				return fail(j, TJ_ERR_SHAPE, "look at .shapes", "argument %u is too large", i);
-			if ((size_t)numel * tj_dtype_size((tj_dtype)w->dtype) > most)
-				most = (size_t)numel * tj_dtype_size((tj_dtype)w->dtype);
-		}
-	j->zeros = calloc(1, most); /* pages that nobody touches */
-	return j->zeros || nomem(j);
-}
-
 /* ---- the program ---- */
 static bool capture_all(job *j)
 {
-	tj_tensor **in = rt_alloc((j->narg + 1) * sizeof *in);
-	bool ok = in && (j->at = rt_calloc((j->n + 1) * sizeof *j->at));
+	tj_tensor **in = rt_alloc((j->s.narg + 1) * sizeof *in);
+	bool ok = in && (j->at = rt_calloc((j->s.n + 1) * sizeof *j->at));
 	if (!ok) nomem(j);
-	for (uint32_t k = 0; ok && k < j->n; k++) {
+	for (uint32_t k = 0; ok && k < j->s.n; k++) {
 		tj_scope *s = tj_push_at(j->site, j->c);
-		ok = s && make_arguments(j, j->c, k, in) && (j->at[k] = jit_capture(j->c, j->site, j->g, in, j->o.scalars, &j->of));
-		if (ok) drop_arguments(j, in);
-		if (s) tj_pop_at(j->site, s);
+		ok = s && jit_sample_make(&j->s, j->c, k, in) && (j->at[k] = jit_capture(j->c, j->site, j->g, in, j->o.scalars, &j->of));
+		if (ok) jit_sample_drop(&j->s, in);
+		if (s && k + 1 < j->s.n) tj_pop_at(j->site, s);
+		else j->last = s;
 	}
 	rt_free(in);
 	return ok;
@@ -266,13 +113,13 @@ static bool capture_all(job *j)
 static bool prove(job *j)
 {
 	jit_program *p = j->at[0];
-	const int64_t **sizes = rt_alloc((j->n + 1) * sizeof *sizes);
+	const int64_t **sizes = rt_alloc((j->s.n + 1) * sizeof *sizes);
 	rt_err err = { 0 };
 	bool ok = sizes != NULL;
-	for (uint32_t i = 0; ok && i < j->nsymbol; i++) ok = rt_push(&p->symbol, j->symbol[i]);
-	for (uint32_t k = 0; ok && k < j->n; k++) sizes[k] = j->sizes + (size_t)k * j->nsymbol;
+	for (uint32_t i = 0; ok && i < j->s.nsymbol; i++) ok = rt_push(&p->symbol, j->s.symbol[i]);
+	for (uint32_t k = 0; ok && k < j->s.n; k++) sizes[k] = j->s.sizes + (size_t)k * j->s.nsymbol;
 	if (!ok) nomem(j);
-	ok = ok && (jit_prove(p, j->n, j->at, sizes, &err) || told(j, &err));
+	ok = ok && (jit_prove(p, j->s.n, j->at, sizes, &err) || told(j, &err));
 	rt_free(sizes);
 	return ok;
 }
@@ -347,12 +194,12 @@ static bool compile(void *env, jit_act *a, uint32_t n, tj_tensor *const *res)
 
 static bool compile_at_sizes(job *j, tj_ctx *c, tj_fn *f)
 {
-	tj_tensor **in = rt_alloc((j->narg + 1) * sizeof *in);
+	tj_tensor **in = rt_alloc((j->s.narg + 1) * sizeof *in);
 	bool ok = in || nomem(j);
-	for (uint32_t k = 0; ok && k < j->n; k++) {
+	for (uint32_t k = 0; ok && k < j->s.n; k++) {
 		tj_scope *s = tj_push_at(j->site, c);
-		ok = s && make_arguments(j, c, k, in) && jit_call_dry(c, j->site, f, in, j->o.scalars, compile, NULL) == TJ_OK;
-		if (ok) drop_arguments(j, in);
+		ok = s && jit_sample_make(&j->s, c, k, in) && jit_call_dry(c, j->site, f, in, j->o.scalars, compile, NULL) == TJ_OK;
+		if (ok) jit_sample_drop(&j->s, in);
 		if (s) tj_pop_at(j->site, s);
 	}
 	rt_free(in);
@@ -417,16 +264,15 @@ static bool print(job *j)
 
 static void drop(job *j)
 {
+	if (j->last) tj_pop_at(j->site, j->last);
 	if (j->g) tj_fn_free_at(j->site, j->g);
-	for (uint32_t k = 0; j->at && k < j->n; k++) jit_program_free(j->at[k]);
+	for (uint32_t k = 0; j->at && k < j->s.n; k++) jit_program_free(j->at[k]);
 	for (int i = 0; i < j->ncpu; i++) rt_store_free(j->code[i]);
 	rt_vec_free(&j->of);
 	rt_text_free(&j->text);
-	rt_free(j->arg);
-	rt_free(j->sizes);
+	jit_sample_free(&j->s);
 	rt_free(j->at);
 	rt_free(j->data);
-	free(j->zeros);
 }
 
 tj_status tj_export_at(const char *site, tj_fn *f, const char *path, const tj_export_opts *opts)
@@ -436,12 +282,13 @@ tj_status tj_export_at(const char *site, tj_fn *f, const char *path, const tj_ex
 	JIT_OPTIONS(tj_export_opts, o, opts);
 	if (!c || jit_refuses_in_body(c, site, "export")) return TJ_ERR_STATE;
 	j.o = o;
+	j.s = (jit_sample){ .c = c, .site = site, .op = "export", .f = f, .inputs = o.inputs, .scalars = o.scalars };
 	bool ok = !jit_odd_size(o.size) || fail(&j, TJ_ERR_ARG, JIT_SIZES, o.size);
 	ok = ok && ((f && path) || fail(&j, TJ_ERR_ARG, "tj_export(f, \"step.tjx\", NULL)", f ? "path is NULL" : "the function is NULL"));
 	ok = ok &&
 	     (f->engine == c->engine || fail(&j, TJ_ERR_FOREIGN, "use a context of its engine", "%s belongs to another engine", f->name));
-	ok = ok && is_plain(&j) && read_cpus(&j) && copy_function(&j) && find_arguments(&j) && find_symbols(&j) && choose_sizes(&j) &&
-	     make_zeros(&j) && capture_all(&j) && prove(&j) && read_vars(&j) && print(&j) && compile_all(&j) && write_pack(&j, path);
+	ok = ok && is_plain(&j) && read_cpus(&j) && (j.g = jit_copy_function(c, site, f)) && jit_sample_arguments(&j.s) && choose_sizes(&j) &&
+	     jit_sample_zeros(&j.s) && capture_all(&j) && prove(&j) && read_vars(&j) && print(&j) && compile_all(&j) && write_pack(&j, path);
 	const tj_status st = ok ? TJ_OK : c->rt.err.code ? c->rt.err.code : TJ_ERR_STATE;
 	drop(&j);
 	return st;

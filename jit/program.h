@@ -118,6 +118,8 @@ void jit_program_print(const jit_program *p, rt_text *t);
 jit_program *jit_program_parse(const char *text, size_t n, size_t room, rt_err *err);
 
 /* capture.c */
+/* The running call is one segment that direct mode could skip. False: the error, of `op`, is reported. */
+bool jit_is_whole(jit_act *a, const char *site, const char *op);
 /* Runs the body of f for its events alone: nothing is computed, committed or kept. `of` tells in the program which tensors its variables
  * are; NULL: the error is reported. scalars may be NULL. */
 typedef rt_vec(tj_tensor *) jit_handles;

@@ -71,7 +71,16 @@ $(BUILD)/test/speech: test/models/speech.c
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 $(WARN) -o $@ $< -lm
 test-build: $(BUILD)/test/speech
-.PHONY: onnx-suite models onnx-random onnx-mutate fuzz-files
+# Functions as ONNX files: test/models/out.c writes them and reads them again, out.py runs them in ONNX Runtime.
+$(BUILD)/test/fuzz_parts.o: test/fuzz.c
+	$(CC) $(CFLAGS) -Dmain=fuzz_main -Wno-missing-prototypes -c -o $@ $<
+$(BUILD)/onnx-out: $(patsubst %,$(BUILD)/test/%.o,models/out gen fuzz_parts $(filter-out fuzz,$(FUZZ))) $(MOCK) \
+                   $(BUILD)/libtjkit.a $(BUILD)/libtj.a
+	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lmpfr $(KITLIBS) $(LDLIBS)
+onnx-out: $(BUILD)/onnx-out  ## write ops and random graphs as ONNX, run them in onnxruntime: make onnx-out [PYTHON=python3] [T=word]
+	$< $(BUILD)/onnxout -d -g 500 $(T)
+	$(PYTHON) test/models/out.py $(BUILD)/onnxout
+.PHONY: onnx-suite models onnx-random onnx-mutate fuzz-files onnx-out
 .SECONDARY: $(KITTESTS:=.o)
 -include $(KITOBJ:.o=.d) $(KITTESTS:=.d)
 

@@ -37,7 +37,7 @@ gives 2
 says out 'tj help COMMAND'
 gives 0 help
 silent err 'tj help'
-for c in info show compile run cache help; do
+for c in info show compile convert run cache help; do
 	says out "  $c "
 	"$tj" help $c >"$tmp/help" && "$tj" $c --help >"$tmp/out" 2>"$tmp/err"
 	[ $c = help ] || cmp -s "$tmp/help" "$tmp/out"
@@ -197,6 +197,39 @@ gives 2 compile -o "$tmp/o.o"
 says err 'compile needs a FILE'
 gives 2 compile one two -o "$tmp/o.o"
 says err 'takes one FILE'
+
+# ---- convert ----
+gives 0 convert "$tmp/models/digits.tjx" "$tmp/digits.onnx"
+silent err 'tj convert'
+says out "$tmp/digits.onnx: "
+gives 0 show "$tmp/digits.onnx"
+gives 0 convert "$tmp/digits.onnx" "$tmp/weights.safetensors" --json
+parses "$tmp/out"
+verdict $? 'tj convert --json does not parse'
+says out '"to_format": "safetensors"'
+gives 0 convert "$tmp/weights.safetensors" "$tmp/weights.npz"
+gives 0 convert "$tmp/weights.npz" "$tmp/weights.gguf" --type Q8_0
+gives 0 convert "$tmp/weights.gguf" "$tmp/again.safetensors"
+gives 0 convert "$tmp/weights.safetensors" "$tmp/half.safetensors" --type F16
+[ "$(stat -c%s "$tmp/half.safetensors")" -lt "$(stat -c%s "$tmp/weights.safetensors")" ]
+verdict $? 'tj convert --type F16'
+gives 0 convert "$tmp/digits.onnx" "$tmp/back.tjx" --cpus ''
+gives 0 show "$tmp/back.tjx"
+gives 1 convert "$tmp/nowhere.tjx" "$tmp/o.onnx"
+says err 'No such file or directory'
+gives 1 convert "$tmp/weights.npz" "$tmp/o.npy"
+says err 'a .npy has one tensor'
+gives 2 convert "$tmp/weights.npz" "$tmp/o.onnx"
+says err 'a .npz cannot become a .onnx'
+says err '.onnx becomes .tjx .onnx .safetensors .npz .npy .gguf'
+gives 2 convert "$tmp/weights.npz" "$tmp/o.txt"
+says err 'its name ends in none of'
+gives 2 convert "$tmp/weights.npz"
+says err 'convert needs two files'
+gives 2 convert "$tmp/weights.npz" "$tmp/o.npz" --type Q8_0
+says err '--type Q8_0 is for .gguf'
+gives 2 convert "$tmp/weights.npz" "$tmp/o.npz" --sizes 'n in 1..2'
+says err '--sizes is for .onnx'
 
 # ---- run ----
 cat >"$tmp/g.c" <<'END'

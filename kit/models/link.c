@@ -27,7 +27,7 @@ typedef struct linker {
 	kit_why *why;
 	scope s;
 	const ox_graph *fn; /* whose nodes are linked; NULL: the model's */
-	int room;           /* of literal */
+	int room;           /* of literal and maker */
 	int depth;          /* of calls */
 	int64_t nodes;      /* that the graph, or fn, walks */
 } linker;
@@ -92,11 +92,14 @@ static int new_value(linker *l)
 	if (m->nvalue == l->room) {
 		const int room = l->room ? l->room * 2 : 256;
 		ox_tensor **t = realloc(m->literal, (size_t)room * sizeof(ox_tensor *));
-		if (!t) return kit_no_memory(l->why), -1;
-		m->literal = t;
+		if (t) m->literal = t;
+		const ox_node **n = t ? realloc(m->maker, (size_t)room * sizeof(ox_node *)) : NULL;
+		if (!n) return kit_no_memory(l->why), -1;
+		m->maker = n;
 		l->room = room;
 	}
 	m->literal[m->nvalue] = NULL;
+	m->maker[m->nvalue] = NULL;
 	return m->nvalue++;
 }
 
@@ -294,6 +297,7 @@ static bool link_node(linker *l, ox_graph *g, ox_node *n)
 		n->out[k] = -1;
 		if (!*n->out_name[k]) continue;
 		if ((n->out[k] = defined(l, n->out_name[k])) < 0) return false;
+		l->m->maker[n->out[k]] = n;
 	}
 	if (strcmp(n->op, "Constant") || *n->domain || !n->nout || n->out[0] < 0) return true;
 	ox_tensor *t = constant(l, n);

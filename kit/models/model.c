@@ -266,6 +266,7 @@ void tj_model_close(tj_model *m)
 	for (int i = 0; i < m->nfn; i++) drop_maps(&m->fn[i]);
 	kit_map_drop(m->map);
 	free(m->literal);
+	free(m->maker);
 	free(m->freeze);
 	free(m->in);
 	free(m->out);

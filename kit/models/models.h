@@ -139,9 +139,10 @@ struct tj_model {
 	int nfn;
 	int nvalue;                   /* of all graphs */
 	ox_tensor **literal;          /* by value: an initializer or the value of a Constant; NULL: neither */
+	const ox_node **maker;        /* by value: the node that makes it; NULL: none */
 	tj_tensor ***freeze;
 	int nfreeze;
-	struct ox_quantised *small;       /* quantised weights: a list, in the order of the nodes */
+	struct ox_quantised *small;   /* quantised weights: a list, in the order of the nodes */
 	tj_fn *f;
 	tj_onnx_value *in, *out;
 	int nin, nout;                /* inputs that are no initializers */

@@ -361,6 +361,7 @@ static void try_devices(const probe *p)
 
 static bool look(void *env, const tj_export_part *e) { return (void)env, (void)e, false; }
 static bool visit(void *env, const tj_cache_entry *e) { return (void)env, (void)e, false; }
+static tj_status see(void *env, tj_graph *g) { return (void)env, (void)g, TJ_OK; }
 
 static void try_files(const probe *p)
 {
@@ -368,12 +369,21 @@ static void try_files(const probe *p)
 	REFUSED(tj_export, tj_export(p->f, "/nowhere/f.tjx", NULL) == TJ_ERR_STATE);
 	REFUSED(tj_export_object, tj_export_object(p->c, "/nowhere/f.tjx", "/nowhere/f.o", NULL) == TJ_ERR_STATE);
 	REFUSED(tj_export_walk, tj_export_walk(p->c, "/nowhere/f.tjx", look, NULL) == TJ_ERR_STATE);
+	REFUSED(tj_graph_of, tj_graph_of(p->f, see, NULL) == TJ_ERR_STATE);
 	REFUSED(tj_import, !tj_import(p->c, "/nowhere/f.tjx", NULL));
 	REFUSED(tj_import_memory, !tj_import_memory(p->c, "", 0, NULL));
 	REFUSED(tj_cache_info, tj_cache_info(p->c, &i) == TJ_ERR_STATE);
 	REFUSED(tj_cache_walk, tj_cache_walk(p->c, false, visit, NULL) == TJ_ERR_STATE);
 	REFUSED(tj_host_function, tj_host_function(p->c, "f", NULL, NULL) == 0);
 	REFUSED(tj_cache_clear, tj_cache_clear(p->c, NULL, NULL) == TJ_ERR_STATE);
+	ALLOWED(tj_graph_argument, !tj_graph_argument(NULL, 0, NULL)); /* only a graph of tj_graph_of() has these */
+	ALLOWED(tj_graph_variable, !tj_graph_variable(NULL, 0, NULL));
+	ALLOWED(tj_graph_size_of, !tj_graph_size_of(NULL, 0, NULL));
+	ALLOWED(tj_graph_assigns, tj_graph_assigns(NULL, 0) == -1);
+	ALLOWED(tj_graph_name, !*tj_graph_name(NULL));
+	ALLOWED(tj_graph_last, !tj_graph_last(NULL));
+	ALLOWED(tj_node_region, !tj_node_region(NULL, 0));
+	ALLOWED(tj_node_source, !tj_node_source(NULL, NULL));
 	ALLOWED(tj_cache_miss, tj_cache_miss(p->c, 0, NULL, NULL, NULL));
 	ALLOWED(tj_fn_argument, !tj_fn_argument(p->f, 0, NULL)); /* f was not imported */
 	ALLOWED(tj_fn_scalar, !tj_fn_scalar(p->f, 0, NULL));

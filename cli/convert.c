@@ -347,9 +347,9 @@ const cli_command cli_convert = {
 	.name = "convert",
 	.words = "IN OUT",
 	.line = "writes a file in another format: functions, models, tensors",
-	.help = "The ends of the names say the formats. A .tjx becomes a .onnx, a .onnx a .tjx or another .onnx. Files of tensors, .safetensors,\n"
-		".npz, .npy and .gguf, become each other, and a .onnx any of them, with its initializers. Blocks of GGUF become f32. Nothing\n"
-		"of IN runs. OUT takes the place of an older file when all of it is on the disk.",
+	.help = "The ends of the names say the formats. A .tjx becomes a .onnx, a .onnx a .tjx or another .onnx. Files of tensors\n"
+		"(.safetensors, .npz, .npy, .gguf) become each other, and a .onnx any of them, with its initializers. Blocks of GGUF become f32.\n"
+		"Nothing of IN runs. OUT takes the place of an older file when all of it is on the disk.",
 	.option = (const cli_option[]){ { 'i', "input", "[NAME=]FILE", "a .npy like an input of a .onnx: its sizes count" },
 	                                { 0, "sizes", "TEXT", "bounds of sizes that a .onnx names: \"batch in 1..8\"" },
 	                                { 0, "type", "TYPE", "floats as F32, F16, BF16, and in .gguf Q8_0, Q4_0" },

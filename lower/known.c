@@ -17,7 +17,10 @@
 #include "lower/low.h"
 #include "runtime/alloc.h"
 
-enum { MOST_GROWTH = 8 }; /* of what a product or a reduction makes, over the constants */
+enum {
+	MOST_GROWTH = 8,     /* of what a product or a reduction makes, over the constants */
+	LEAST_FILLED = 4096  /* bytes that a product would store of one number */
+};
 
 typedef struct made { ir_ref r; rt_shared *x; } made;
 
@@ -27,8 +30,9 @@ typedef struct pass {
 	lo_builder *build;
 	rt_arena mem;
 	bool *known, *heavy;    /* by node: depends on constants alone; a product or a reduction is among what it is made of */
-	int64_t *bytes;         /* by node: of these constants */
+	int64_t *bytes, *room;  /* by node: of these constants; the same, with numbers that are as many elements counted as these */
 	bool *seen, *wanted;    /* by node: somebody reads it; it is computed beforehand */
+	bool *filled;           /* by node: one number, which a product reads as many elements */
 	ir_ref *map, *src;
 	uint64_t *id;           /* room for the ids of a label */
 	int64_t first;          /* slot of the first of them */
@@ -59,6 +63,14 @@ static int64_t bytes_of(const pass *p, ir_ref r)
 	return ir_numel(p->g, r) * (int64_t)tj_dtype_size((tj_dtype)ir_at(p->g, r)->dtype);
 }
 
+/* One number as the elements of a tensor. */
+static bool is_filled(const pass *p, const ir_node *n)
+{
+	return (n->op == IR_const && n->rank) || (n->op == IR_expand && ir_at(p->g, ir_src(p->g, n, 0))->op == IR_const);
+}
+
+static int64_t sum(int64_t a, int64_t b) { return a < INT64_MAX / 4 - b ? a + b : b; }
+
 static void find_known(pass *p)
 {
 	for (ir_ref r = 0; r < p->g->node.n; r++) {
@@ -66,11 +78,13 @@ static void find_known(pass *p)
 		p->known[r] = is_leaf(n->op) || content_of(p, n) || is_plain(n);
 		p->heavy[r] = n->op == IR_matmul || ir_ops[n->op].flags & IR_REDUCE;
 		p->bytes[r] = n->op == IR_data || content_of(p, n) ? bytes_of(p, r) : 0;
+		p->room[r] = is_filled(p, n) ? bytes_of(p, r) : p->bytes[r];
 		for (int k = 0; k < n->nsrc; k++) {
 			const ir_ref x = ir_src(p->g, n, k);
 			p->known[r] &= p->known[x];
 			p->heavy[r] |= p->heavy[x];
-			p->bytes[r] += p->bytes[x] < INT64_MAX / 4 - p->bytes[r] ? p->bytes[x] : 0;
+			p->bytes[r] = sum(p->bytes[x], p->bytes[r]);
+			p->room[r] = sum(p->room[x], p->room[r]);
 		}
 	}
 }
@@ -79,7 +93,17 @@ static bool computes(const pass *p, ir_ref r) { return ir_at(p->g, r)->op < IR_O
 
 static bool is_worth(const pass *p, ir_ref r)
 {
-	return p->bytes[r] > 0 && bytes_of(p, r) > 0 && bytes_of(p, r) <= p->bytes[r] * (p->heavy[r] ? MOST_GROWTH : 1);
+	return bytes_of(p, r) > 0 && bytes_of(p, r) <= (p->heavy[r] ? p->room[r] * MOST_GROWTH : p->bytes[r]);
+}
+
+/* A product would store what it reads of one number, at each call. */
+static void find_filled(pass *p, const ir_node *product)
+{
+	for (int k = 0; product->op == IR_matmul && k < 2; k++) {
+		ir_ref r = ir_src(p->g, product, k);
+		while (p->known[r] && ir_ops[ir_at(p->g, r)->op].flags & IR_VIEW && !is_filled(p, ir_at(p->g, r))) r = ir_src(p->g, ir_at(p->g, r), 0);
+		p->filled[r] |= p->known[r] && is_filled(p, ir_at(p->g, r)) && bytes_of(p, r) >= LEAST_FILLED;
+	}
 }
 
 /* Of a known value that is read: the value is computed beforehand, or else what it is computed from. true: there is something. */
@@ -89,7 +113,8 @@ static bool find_wanted(pass *p, const bool *live)
 	for (ir_ref r = p->g->node.n; r-- > 0;) {
 		const ir_node *n = ir_at(p->g, r);
 		if (!live[r] || (p->known[r] && !p->seen[r])) continue;
-		p->wanted[r] = p->known[r] && computes(p, r) && is_worth(p, r);
+		if (!p->known[r]) find_filled(p, n);
+		p->wanted[r] = p->known[r] && (p->filled[r] || (computes(p, r) && is_worth(p, r)));
 		any |= p->wanted[r];
 		for (int k = 0; !p->wanted[r] && k < n->nsrc; k++) p->seen[ir_src(p->g, n, k)] = true;
 	}
@@ -288,14 +313,15 @@ static bool put_contents(const pass *p, lo_knowns *k)
 static bool open_pass(pass *p)
 {
 	const uint32_t n = p->g->node.n;
-	p->known = rt_arena_alloc(&p->mem, 4 * (size_t)n);
-	p->bytes = rt_arena_alloc(&p->mem, sizeof *p->bytes * n);
+	p->known = rt_arena_alloc(&p->mem, 5 * (size_t)n);
+	p->bytes = rt_arena_alloc(&p->mem, sizeof *p->bytes * n * 2);
 	p->map = rt_arena_alloc(&p->mem, sizeof *p->map * n);
 	p->src = rt_arena_alloc(&p->mem, sizeof *p->src * (p->g->refs.n + 1));
 	p->id = rt_arena_alloc(&p->mem, sizeof *p->id * n);
 	if (!p->known || !p->bytes || !p->map || !p->src || !p->id) return false;
-	memset(p->known, 0, 4 * (size_t)n);
-	p->heavy = p->known + n, p->seen = p->heavy + n, p->wanted = p->seen + n;
+	memset(p->known, 0, 5 * (size_t)n);
+	p->heavy = p->known + n, p->seen = p->heavy + n, p->wanted = p->seen + n, p->filled = p->wanted + n;
+	p->room = p->bytes + n;
 	p->first = p->o->ncontent;
 	for (ir_ref r = 0; r < n; r++)
 		if (ir_at(p->g, r)->op == IR_input && ir_attr(p->g, ir_at(p->g, r))[0] >= p->first) p->first = ir_attr(p->g, ir_at(p->g, r))[0] + 1;
@@ -307,11 +333,8 @@ tj_status lo_find_known(const ir_graph *from, ir_graph *to, const lo_opts *o, lo
 	pass p = { .g = from, .o = o, .build = builder };
 	job j = { 0 };
 	tj_status st = TJ_OK;
-	bool any = false;
-	for (uint32_t i = 0; i < o->ncontent; i++) any |= o->content[i].id != 0;
-	for (ir_ref r = 0; r < from->node.n && !any; r++) any = ir_at(from, r)->op == IR_data;
 	*did = false;
-	if (!any || !from->node.n) return TJ_OK;
+	if (!from->node.n) return TJ_OK;
 	ir_graph_init(&j.g);
 	bool *live = rt_arena_alloc(&p.mem, from->node.n), ok = live && open_pass(&p);
 	if (ok) ir_live(from, live), find_known(&p);

@@ -214,10 +214,12 @@ static lo_use *join_product(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool st
 	if (red > 1 && !lo_add_atom(G, red, true, 1)) return refuse(L, "the kernel has too many dimensions");
 	G->reduces = G->product = true;
 	G->red = red;
+	G->columns = lo_node(L, ir_src(L->g, lo_node(L, r), 1))->rank < 2 ? NULL : m;
 	lo_use *u = lo_group_fits(L, G) ? lo_ask_op(L, G, r, m) : NULL;
 	if (u) return u;
 	forget_r(G, true);
 	G->product = false;
+	G->columns = NULL;
 	return refuse(L, "the kernel's index space cannot hold the product");
 }
 

@@ -134,6 +134,7 @@ typedef struct lo_group {
 	bool reduces, column;        /* reduces: r exists. column: its reductions are of the column class */
 	bool classed;                /* column is valid: the group has a reduction */
 	bool product;                /* it computes a matrix product over r, and no reduction */
+	const lo_map *columns;       /* of that product: the map of its result, whose last axis has its columns; NULL: it has none */
 	rt_vec(lo_ahead) ahead;      /* what its product computes as it reads its operands; members, too */
 	int64_t red;                 /* extent of r */
 	lo_map *maps;

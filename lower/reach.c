@@ -54,12 +54,32 @@ bool lo_has_index(const lo_group *G, const lo_expr *e)
 	return lo_fits_r(G, e) || (G->product && lo_r_term(G, e, &coef, &group)) || jumps(G, e);
 }
 
+/* What a product reads at e would come a few columns at a time, since the next ones are not where the stride of these leads: it is quicker
+ * to store it first. */
+static bool tears_columns(const lo_group *G, const lo_expr *e)
+{
+	const lo_expr *column = G->columns ? &G->columns->e[G->columns->rank - 1] : NULL;
+	int64_t run = 1, all = 1;
+	int inner = -1, next = 0;
+	for (int a = 0; column && a < G->natom; a++)
+		if (column->c[a]) all *= G->ext[a];
+	for (; column && next >= 0; inner = next) {
+		next = -1;
+		for (int a = 0; a < G->natom; a++)
+			if (G->ext[a] > 1 && column->c[a] == run) next = a;
+		if (next < 0 || !e->c[next] || (inner >= 0 && e->c[next] != e->c[inner] * G->ext[inner])) break;
+		run *= G->ext[next];
+	}
+	return inner >= 0 && run < G->window_row && run < all;
+}
+
 static bool loads(const lo_low *L, const lo_group *G, ir_ref r, const lo_map *m)
 {
 	const ir_node *n = lo_node(L, r);
 	const bool input = n->op == IR_input;
 	const lo_expr copy = lo_row_major(L, G, r, m), leaf = input ? lo_linear(G, m, ir_attr(L->g, n) + 2) : copy;
-	return on_device(L, G, r) && (lo_has_index(G, &leaf) || (input && L->val[r].own && lo_has_index(G, &copy)));
+	return on_device(L, G, r) && !tears_columns(G, &leaf) &&
+	       (lo_has_index(G, &leaf) || (input && L->val[r].own && lo_has_index(G, &copy)));
 }
 
 /* ---- work ---- */

@@ -59,6 +59,7 @@ static ir_ref add(const winograd *W, ir_ref a, ir_ref b) { return ir_op2(W->g, I
 static ir_ref sub(const winograd *W, ir_ref a, ir_ref b) { return ir_op2(W->g, IR_sub, a, b, W->site); }
 static ir_ref times(const winograd *W, ir_ref a, double k) { return ir_op2(W->g, IR_mul, a, number(W, k), W->site); }
 static ir_ref more(const winograd *W, ir_ref a, ir_ref b, double k) { return add(W, a, times(W, b, k)); } /* a + b * k */
+/* Two calls that emit nodes never stand in one expression: which came first would be the compiler's choice. */
 static ir_ref shaped(const winograd *W, ir_ref x, int rank, const int64_t *dim) { return ir_reshape(W->g, x, rank, dim, W->site); }
 
 /* n elements of an axis, from `first` on, `step` apart. */
@@ -75,21 +76,20 @@ static ir_ref part(const winograd *W, ir_ref x, int64_t axis, int64_t first, int
 static void transform(const winograd *W, ir_ref *x)
 {
 	if (W->m == 2) {
-		const ir_ref y[] = { sub(W, x[0], x[2]), add(W, x[1], x[2]), sub(W, x[2], x[1]), sub(W, x[1], x[3]) };
-		memcpy(x, y, sizeof y);
+		const ir_ref first = sub(W, x[0], x[2]), plus = add(W, x[1], x[2]), minus = sub(W, x[2], x[1]), last = sub(W, x[1], x[3]);
+		x[0] = first, x[1] = plus, x[2] = minus, x[3] = last;
 		return;
 	}
-	const ir_ref even_p = more(W, x[4], x[2], -Q * Q), odd_p = more(W, times(W, x[3], P), x[1], -P * Q * Q),
-		     even_q = more(W, x[4], x[2], -P * P), odd_q = more(W, times(W, x[3], Q), x[1], -Q * P * P);
-	const ir_ref y[] = {
-		more(W, more(W, x[4], x[2], -P * P - Q * Q), x[0], P * P * Q * Q),
-		add(W, even_p, odd_p),
-		sub(W, even_p, odd_p),
-		add(W, even_q, odd_q),
-		sub(W, even_q, odd_q),
-		more(W, more(W, x[5], x[3], -P * P - Q * Q), x[1], P * P * Q * Q),
-	};
-	memcpy(x, y, sizeof y);
+	const ir_ref first = more(W, x[4], x[2], -P * P - Q * Q), last = more(W, x[5], x[3], -P * P - Q * Q);
+	const ir_ref p = times(W, x[3], P), q = times(W, x[3], Q);
+	const ir_ref even_p = more(W, x[4], x[2], -Q * Q), odd_p = more(W, p, x[1], -P * Q * Q);
+	const ir_ref even_q = more(W, x[4], x[2], -P * P), odd_q = more(W, q, x[1], -Q * P * P);
+	x[0] = more(W, first, x[0], P * P * Q * Q);
+	x[5] = more(W, last, x[1], P * P * Q * Q);
+	x[1] = add(W, even_p, odd_p);
+	x[2] = sub(W, even_p, odd_p);
+	x[3] = add(W, even_q, odd_q);
+	x[4] = sub(W, even_q, odd_q);
 }
 
 /* A': m rows of the result from those of the products, in place. Row j takes the j-th powers of the points. */
@@ -101,11 +101,13 @@ static void back(const winograd *W, ir_ref *y)
 		y[1] = sub(W, d, y[3]);
 		return;
 	}
-	const ir_ref sq = add(W, y[3], y[4]), dq = sub(W, y[3], y[4]), last = y[5];
-	y[0] = add(W, y[0], add(W, s, sq));
-	y[1] = more(W, times(W, d, P), dq, Q);
-	y[2] = more(W, times(W, s, P * P), sq, Q * Q);
-	y[3] = add(W, last, more(W, times(W, d, P * P * P), dq, Q * Q * Q));
+	const ir_ref sq = add(W, y[3], y[4]), dq = sub(W, y[3], y[4]), all = add(W, s, sq);
+	const ir_ref one = times(W, d, P), two = times(W, s, P * P), three = times(W, d, P * P * P);
+	const ir_ref cubes = more(W, three, dq, Q * Q * Q);
+	y[0] = add(W, y[0], all);
+	y[1] = more(W, one, dq, Q);
+	y[2] = more(W, two, sq, Q * Q);
+	y[3] = add(W, y[5], cubes);
 }
 
 /* Row i of G: the powers of a point over the product of its distances to the others; the last: infinity. */

@@ -33,7 +33,7 @@ typedef struct jit_builder {
 	const struct jit_bound *bound;  /* by slot: externals of the current call, to fold constants; NULL: no folding */
 	struct jit_act *whole;   /* the call whose graph a program reads: its arguments and declared variables stay inputs; else NULL */
 	rt_pool *pool;           /* of the context that compiles; reads constants */
-	struct rt_team *team;    /* of that context */
+	const rt_run *run;       /* of that context: a template */
 	rt_arena *mem;
 	ir_ref made;             /* last node with several results in the graph of `in.at`: closed control flow, or an op */
 	struct jit_open *open;   /* the innermost control flow that is not complete; NULL: none */

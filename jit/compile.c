@@ -357,7 +357,7 @@ static bool lower(builder *b, tj_fn *f, jit_plan *p, const jit_segment *s, const
 	o.moving = *moving;
 	o.content = b->content;
 	o.ncontent = b->nslot;
-	o.team = b->team;
+	o.run = b->run;
 	o.shelf = f->shelf;
 	o.into = p->into;
 	o.room = room ? *room : 0;
@@ -462,7 +462,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 {
 	tj_fn *f = a->fn;
 	const double begin = rt_now_ms();
-	builder b = { .bound = ext, .pool = a->ctx->rt.pool, .team = a->ctx->rt.run.team };
+	builder b = { .bound = ext, .pool = a->ctx->rt.pool, .run = &a->ctx->rt.run };
 	rt_arena mem = { 0 };
 	jit_plan *p = rt_calloc(sizeof *p);
 	uint32_t *seq = rt_arena_alloc(&mem, (nwant + 1) * sizeof *seq);

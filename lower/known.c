@@ -30,9 +30,10 @@ typedef struct pass {
 	lo_builder *build;
 	rt_arena mem;
 	bool *known, *heavy;    /* by node: depends on constants alone; a product or a reduction is among what it is made of */
-	int64_t *bytes, *room;  /* by node: of these constants; the same, with numbers that are as many elements counted as these */
+	int64_t *room;          /* by node: at least as many bytes as these constants have */
 	bool *seen, *wanted;    /* by node: somebody reads it; it is computed beforehand */
 	bool *filled;           /* by node: one number, which a product reads as many elements */
+	bool *in;               /* by node: of the cone at hand */
 	ir_ref *map, *src;
 	uint64_t *id;           /* room for the ids of a label */
 	int64_t first;          /* slot of the first of them */
@@ -77,13 +78,11 @@ static void find_known(pass *p)
 		const ir_node *n = ir_at(p->g, r);
 		p->known[r] = is_leaf(n->op) || content_of(p, n) || is_plain(n);
 		p->heavy[r] = n->op == IR_matmul || ir_ops[n->op].flags & IR_REDUCE;
-		p->bytes[r] = n->op == IR_data || content_of(p, n) ? bytes_of(p, r) : 0;
-		p->room[r] = is_filled(p, n) ? bytes_of(p, r) : p->bytes[r];
+		p->room[r] = n->op == IR_data || content_of(p, n) || is_filled(p, n) ? bytes_of(p, r) : 0;
 		for (int k = 0; k < n->nsrc; k++) {
 			const ir_ref x = ir_src(p->g, n, k);
 			p->known[r] &= p->known[x];
 			p->heavy[r] |= p->heavy[x];
-			p->bytes[r] = sum(p->bytes[x], p->bytes[r]);
 			p->room[r] = sum(p->room[x], p->room[r]);
 		}
 	}
@@ -91,9 +90,32 @@ static void find_known(pass *p)
 
 static bool computes(const pass *p, ir_ref r) { return ir_at(p->g, r)->op < IR_OPS && !(ir_ops[ir_at(p->g, r)->op].flags & IR_VIEW); }
 
+static void mark_cone(const pass *p, ir_ref last, bool *in)
+{
+	memset(in, 0, last + 1u);
+	in[last] = true;
+	for (ir_ref r = last + 1; r-- > 0;)
+		for (int k = 0; in[r] && k < ir_at(p->g, r)->nsrc; k++) in[ir_src(p->g, ir_at(p->g, r), k)] = true;
+}
+
+/* Bytes of the constants that r is made of, each once. */
+static int64_t made_of(const pass *p, ir_ref r)
+{
+	int64_t bytes = 0;
+	mark_cone(p, r, p->in);
+	for (ir_ref x = 0; x <= r; x++) {
+		const ir_node *n = ir_at(p->g, x);
+		const bool counts = p->in[x] && (n->op == IR_data || content_of(p, n) || (p->heavy[r] && is_filled(p, n)));
+		if (counts) bytes = sum(bytes, bytes_of(p, x));
+	}
+	return bytes;
+}
+
+/* The constants are not known to be few before they are counted: p->room has one as often as there are ways to it. */
 static bool is_worth(const pass *p, ir_ref r)
 {
-	return bytes_of(p, r) > 0 && bytes_of(p, r) <= (p->heavy[r] ? p->room[r] * MOST_GROWTH : p->bytes[r]);
+	const int64_t own = bytes_of(p, r), most = p->heavy[r] ? MOST_GROWTH : 1;
+	return own > 0 && own / most <= p->room[r] && own / most <= made_of(p, r);
 }
 
 /* A product would store what it reads of one number, at each call. */
@@ -122,14 +144,6 @@ static bool find_wanted(pass *p, const bool *live)
 }
 
 /* ---- a label: all that a value is made of ---- */
-static void mark_cone(const pass *p, ir_ref last, bool *in)
-{
-	memset(in, 0, last + 1u);
-	in[last] = true;
-	for (ir_ref r = last + 1; r-- > 0;)
-		for (int k = 0; in[r] && k < ir_at(p->g, r)->nsrc; k++) in[ir_src(p->g, ir_at(p->g, r), k)] = true;
-}
-
 static void put(rt_text *t, const void *p, size_t bytes) { rt_putn(t, p, bytes); }
 
 static void put_node(const pass *p, ir_ref r, rt_text *t)
@@ -149,15 +163,16 @@ static void put_node(const pass *p, ir_ref r, rt_text *t)
 }
 
 /* *readable: the bytes of all constants are there. *cell: one of them may change. */
-static void label_of(pass *p, ir_ref last, bool *in, rt_text *form, lo_label *k, bool *readable, bool *cell)
+static void label_of(pass *p, ir_ref last, rt_text *form, lo_label *k, bool *readable, bool *cell)
 {
 	uint32_t number = 0;
 	*k = (lo_label){ .place = rt_hash(NULL, 0, 1), .content = p->id };
+	rt_puts(form, "value "); /* so that it is no form of panels */
 	*readable = true, *cell = false;
-	mark_cone(p, last, in);
+	mark_cone(p, last, p->in);
 	for (ir_ref r = 0; r <= last; r++) {
-		const lo_content *c = in[r] ? content_of(p, ir_at(p->g, r)) : NULL;
-		if (!in[r]) continue;
+		const lo_content *c = p->in[r] ? content_of(p, ir_at(p->g, r)) : NULL;
+		if (!p->in[r]) continue;
 		put_node(p, r, form);
 		p->map[r] = number++;
 		if (!c) continue;
@@ -173,16 +188,16 @@ static void label_of(pass *p, ir_ref last, bool *in, rt_text *form, lo_label *k,
 typedef struct job { ir_graph g; rt_vec(made) made; } job;
 
 /* The value is on the shelf, or will be computed by the job. */
-static bool obtain(pass *p, ir_ref r, bool *in, job *j)
+static bool obtain(pass *p, ir_ref r, job *j)
 {
 	rt_text form = { 0 };
 	lo_label k;
 	bool readable, cell;
-	label_of(p, r, in, &form, &k, &readable, &cell);
+	label_of(p, r, &form, &k, &readable, &cell);
 	made m = { r, form.oom ? NULL : lo_shelf_find(p->o->shelf, &k) };
 	bool ok = !form.oom;
 	if (ok && m.x) ok = rt_push(&p->made, m);
-	else if (ok && readable && !(cell && (!p->o->shelf || lo_shelf_others(p->o->shelf, &k) >= LO_CONTENTS)))
+	else if (ok && readable && (!cell || p->o->sealed || (p->o->shelf && lo_shelf_others(p->o->shelf, &k) < LO_CONTENTS)))
 		ok = (m.x = lo_copy_new(&k, (size_t)bytes_of(p, r))) && rt_push(&j->made, m);
 	if (!ok && m.x) rt_shared_unref(m.x);
 	rt_text_free(&form);
@@ -207,36 +222,51 @@ static bool copy_cones(pass *p, job *j)
 	return true;
 }
 
-static bool build(const pass *p, const job *j, rt_exec **x)
+/* The kernels of the job are no others of the function: what code a plan gets must not depend on them. */
+static lo_opts opts_of(const pass *p, const char *name)
 {
-	rt_err ignored = { 0 };
 	lo_opts o = *p->o;
-	rt_text name = { 0 };
-	rt_putf(&name, "%s_known", o.name ? o.name : "f");
-	o.name = rt_str(&name);
+	o.name = name;
 	o.off |= LO_OFF(KNOWN);
+	o.family = NULL;
 	o.content = NULL; /* they are read once: no panels */
 	o.ncontent = 0;
 	o.into = NULL;
+	o.missing = NULL;
 	o.room = 0;
+	o.carries = 0;
+	o.store_all = o.to_cpu = false;
 	o.moving = (lo_moving){ 0 };
-	const bool ok = !name.oom && p->build(&j->g, &o, x, &ignored) == TJ_OK;
-	rt_text_free(&name);
-	return ok;
+	return o;
 }
 
-/* Code for another CPU is made, too, as others will run it; the values are computed by code that this CPU can run. */
+static bool build(const pass *p, const job *j, const lo_opts *o, rt_exec **x)
+{
+	rt_err ignored = { 0 };
+	*x = NULL;
+	return p->build(&j->g, o, x, &ignored) == TJ_OK;
+}
+
+/* A plan that this CPU can run. Code for another one is made first, if that is asked for: an exported function has it, and its plans depend
+ * on the values, so these must be computed everywhere: by the evaluator, where there is no code. */
 static bool build_here(const pass *p, const job *j, rt_exec **x)
 {
-	if (!build(p, j, x)) return false;
+	rt_text name = { 0 };
+	rt_putf(&name, "%s_known", p->o->name ? p->o->name : "f");
+	lo_opts o = opts_of(p, rt_str(&name));
+	bool ok = build(p, j, &o, x);
 	const rt_cpu asked = rt_cpu_as((rt_cpu){ 0 }), own = rt_cpu_now();
-	bool ok = true;
 	if (asked.bits > own.bits || asked.features & ~own.features) {
-		rt_exec_unref(*x);
-		*x = NULL;
-		ok = build(p, j, x);
+		if (ok) rt_exec_unref(*x);
+		o.store = NULL;
+		o.sealed = false;
+		ok = build(p, j, &o, x);
 	}
+	o.target = NULL;
+	o.sealed = false;
+	ok = ok || build(p, j, &o, x);
 	rt_cpu_as(asked);
+	rt_text_free(&name);
 	return ok;
 }
 
@@ -252,7 +282,8 @@ static bool run(const pass *p, const job *j, const rt_exec *x)
 		out[i] = lo_copy_data(j->made.v[i].x);
 		ok = x->out[i].same_ext < 0;
 	}
-	rt_run r = { .team = p->o->team, .pool = pool, .ext = ext, .out = out, .err = &ignored };
+	rt_run r = p->o->run ? *p->o->run : (rt_run){ 0 };
+	r.pool = pool, r.ext = ext, r.num = NULL, r.out = out, r.err = &ignored, r.profile = false;
 	ok = ok && x->run(x, &r) == TJ_OK;
 	if (pool) rt_pool_free(pool);
 	rt_free(out);
@@ -260,8 +291,8 @@ static bool run(const pass *p, const job *j, const rt_exec *x)
 	return ok;
 }
 
-/* Moves the values of the job to those that are made. false: none of them is, which costs time and nothing else. */
-static bool compute(pass *p, job *j)
+/* Moves the values of the job to those that are made. If there is no memory for them, the calls compute them. */
+static void compute(pass *p, job *j)
 {
 	rt_exec *x = NULL;
 	bool ok = !j->made.n || (copy_cones(p, j) && build_here(p, j, &x) && run(p, j, x));
@@ -271,7 +302,6 @@ static bool compute(pass *p, job *j)
 		if (ok && p->o->shelf) lo_shelf_keep(p->o->shelf, c);
 		if (!ok || !rt_push(&p->made, j->made.v[i])) rt_shared_unref(c);
 	}
-	return ok;
 }
 
 /* ---- the graph that reads them ---- */
@@ -313,16 +343,16 @@ static bool put_contents(const pass *p, lo_knowns *k)
 static bool open_pass(pass *p)
 {
 	const uint32_t n = p->g->node.n;
-	p->known = rt_arena_alloc(&p->mem, 5 * (size_t)n);
-	p->bytes = rt_arena_alloc(&p->mem, sizeof *p->bytes * n * 2);
+	p->known = rt_arena_alloc(&p->mem, 6 * (size_t)n);
+	p->room = rt_arena_alloc(&p->mem, sizeof *p->room * n);
 	p->map = rt_arena_alloc(&p->mem, sizeof *p->map * n);
 	p->src = rt_arena_alloc(&p->mem, sizeof *p->src * (p->g->refs.n + 1));
 	p->id = rt_arena_alloc(&p->mem, sizeof *p->id * n);
-	if (!p->known || !p->bytes || !p->map || !p->src || !p->id) return false;
-	memset(p->known, 0, 5 * (size_t)n);
+	if (!p->known || !p->room || !p->map || !p->src || !p->id) return false;
+	memset(p->known, 0, 6 * (size_t)n);
 	p->heavy = p->known + n, p->seen = p->heavy + n, p->wanted = p->seen + n, p->filled = p->wanted + n;
-	p->room = p->bytes + n;
-	p->first = p->o->ncontent;
+	p->in = p->filled + n;
+	p->first = p->o->ncontent > p->o->carries ? p->o->ncontent : p->o->carries;
 	for (ir_ref r = 0; r < n; r++)
 		if (ir_at(p->g, r)->op == IR_input && ir_attr(p->g, ir_at(p->g, r))[0] >= p->first) p->first = ir_attr(p->g, ir_at(p->g, r))[0] + 1;
 	return true;
@@ -340,7 +370,7 @@ tj_status lo_find_known(const ir_graph *from, ir_graph *to, const lo_opts *o, lo
 	if (ok) ir_live(from, live), find_known(&p);
 	if (ok && find_wanted(&p, live)) {
 		for (ir_ref r = 0; ok && r < from->node.n; r++)
-			if (p.wanted[r]) ok = obtain(&p, r, p.seen, &j);
+			if (p.wanted[r]) ok = obtain(&p, r, &j);
 		compute(&p, &j);
 	}
 	if (ok && p.made.n) {

@@ -417,7 +417,7 @@ typedef struct lo_opts {
 	const lo_content *content;    /* by external slot; NULL: no content is known */
 	uint32_t ncontent;
 	size_t room;                  /* bytes that a plan of this form took (rt_exec.room); 0: not known */
-	struct rt_team *team;         /* computes what depends on such contents alone; NULL: one thread does */
+	const rt_run *run;            /* a template for the plan that computes what depends on such contents alone; NULL: one thread does */
 	lo_shelf *shelf;              /* copies of these contents are shared, and counted; NULL: each plan has its own */
 	bool to_cpu;                  /* a region whose outputs the host reads: copy them to the CPU */
 	bool store_all;               /* a region: store every output, also one that is an input seen through strides; exception: carries */

@@ -66,6 +66,18 @@ static void widened(tj_tensor **out, tj_tensor *const *in, void *self)
 	out[0] = tj_matmul(in[0], tj_mul(tj_cast(w->bytes, TJ_F32), w->scale));
 }
 
+static void doubled(tj_tensor **out, tj_tensor *const *in, void *self) /* takes more memory than the weight */
+{
+	const weights *w = self;
+	out[0] = tj_matmul(tj_cat(TJ_LIST(in[0], in[0]), 1), tj_cat(TJ_LIST(w->b, w->b), 0));
+}
+static tj_ctx *ctx;
+static void filled(tj_tensor **out, tj_tensor *const *in, void *self) /* one number as a matrix, which a product would store */
+{
+	(void)self;
+	out[0] = tj_matmul(in[0], tj_expand(tj_constant(ctx, TJ_F32, TJ_0D, &(float){ 0.375f }), TJ_SHAPE(K, N)));
+}
+
 static void same(tj_tensor *got, tj_tensor *want)
 {
 	size_t n = tj_dtype_size(tj_dtype_of(want));
@@ -78,13 +90,14 @@ static void equal_bits(void **s)
 {
 	(void)s;
 	static const struct { tj_body *body; int nout; bool before; } t[] = {
-		{ product, 1, true }, { norm, 1, true }, { shown, 3, true }, { thirds, 3, true }, { widened, 1, false }
+		{ product, 1, true }, { norm, 1, true }, { shown, 3, true }, { thirds, 3, true }, { filled, 1, true }, { widened, 1, false },
+		{ doubled, 1, false }
 	};
 	float x[ROWS * K];
 	fill(x, ROWS * K, 99);
 	for (size_t i = 0; i < sizeof t / sizeof *t; i++)
 		for (int mode = 0; mode < 2; mode++) {
-			tj_ctx *c = kit_open();
+			tj_ctx *c = ctx = kit_open();
 			weights w = new_weights(c, 5);
 			tj_fn *f = tj_compile(c, t[i].body, &w,
 			                      TJ_OPTS(tj_compile_opts, "layer", 1, t[i].nout, .mode = (tj_mode)mode, .dynamic = TJ_DYNAMIC_OFF,

@@ -15,7 +15,7 @@ typedef struct job {
 	const char *from, *to, *sizes, *type, *cpus;
 	const char *like[65]; /* files with arguments, whose dtypes and sizes count */
 	int nlike;
-	tj_tensor *input[65]; /* TJ_END first: none */
+	tj_tensor *input[65]; /* as the model's inputs, ended by TJ_END; unused without -i */
 	bool external, finite, fixed, json;
 	format in, out;
 	tj_ctx *c;

@@ -80,6 +80,7 @@ static void listen(tj_ctx *c, tj_fn *model, const float *x, int64_t samples, int
 	const int chunk = rate / 1000 * 32, before = rate / 1000 * 4;
 	float *window = calloc((size_t)(before + chunk), sizeof *window); /* silence comes before the first chunk */
 	tj_tensor *state = tj_retain(tj_zeros(TJ_F32, TJ_SHAPE(2, 1, 128)));
+	if (!window) memset(p, 0, (size_t)n * sizeof *p), tj_fail(TJ_ERR_NOMEM, "listen", NULL, "out of memory");
 	for (int64_t i = 0; window && i < n; i++) {
 		tj_scope *s = tj_push(c);
 		const int64_t left = samples - i * chunk, here = left < chunk ? left : chunk;

@@ -1044,7 +1044,7 @@ typedef struct tj_graph_opts {
 	const tj_scalar *scalars;
 	bool (*keeps)(void *self, const tj_node *n); /* a composite op. NULL: all stay */
 	void *self;              /* of .keeps and visit() */
-	bool one_size;           /* only the first graph, at the sizes of .inputs: sizes that .shapes names do not vary */
+	bool static_sizes;       /* only the first graph, at the sizes of .inputs: sizes that .shapes names do not vary */
 } tj_graph_opts;
 /* What a graph of tj_graph_of() says of its function. */
 typedef struct tj_graph_value { /* an argument or a variable */

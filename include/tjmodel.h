@@ -15,7 +15,9 @@
  * Supported.  The default domain, opsets 7 to 28, and functions that the file itself defines; docs/MODELS.md lists the ops. All that a file
  *   needs beyond that is refused when it is opened, in one error that counts it; .on_refused gets each.
  * Errors.  As in <tjfiles.h>. An error of an op names its node.
- * Threads.  The function may be called from every clone of its context. Open and close serve one thread. */
+ * Threads.  The function may be called from every clone of its context. Open and close serve one thread, and so does what makes or writes
+ *   something (tj_quantise_weight(), tj_model_initializer(), tj_model_compare(), tj_onnx_write()); several may ask the other questions at
+ *   once. A tj_difference serves one thread. */
 #ifndef TJ_MODEL_H
 #define TJ_MODEL_H
 
@@ -179,7 +181,8 @@ typedef struct tj_onnx_write_opts {
 	const char *name;        /* of the graph; NULL: that of the function */
 	tj_list inputs;          /* tensors as a call gets them: their dtypes and shapes count. NULL: as in tj_graph_opts */
 	const tj_scalar *scalars;
-	const char *const *input_names, *const *output_names; /* ended by NULL; what is missing: as in .shapes, or "input0", "output0", ... */
+	const char *const *input_names;  /* ended by NULL; what is missing: as in .shapes, or "input0", ... */
+	const char *const *output_names; /* the same; "output0", ... */
 	const char *const *names; /* of .state, then of .freeze, ended by NULL; what is missing: "variable0", ... */
 	bool static_sizes;       /* all sizes are those of .inputs or of the last call */
 	bool external;           /* variables go to "path.data" beside the file; they do in any case if the file would have 2 GB or more */

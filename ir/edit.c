@@ -126,7 +126,8 @@ static bool edit_again(tj_graph *g, const ir_graph *from)
 static const bool *ask(tj_graph *g)
 {
 	bool *stays = rt_arena_alloc(&g->mem, g->own->node.n + 1);
-	for (tj_node *n = g->first; n && stays; n = n->next) stays[n->from] = !g->reading->keeps || g->reading->keeps(g->reading->self, n);
+	for (tj_node *n = g->first; n && stays; n = n->next)
+		stays[n->from] = !g->reading->keeps || !ir_is_composite(n->op, (tj_dtype)n->meta.dtype) || g->reading->keeps(g->reading->self, n);
 	return stays;
 }
 

@@ -10,6 +10,7 @@
 
 typedef struct graphs {
 	jit_sample s;
+	tj_scalar *preset; /* of an imported function: its scalars */
 	tj_fn *f;
 	const jit_program *program; /* of an imported function; else NULL */
 	tj_graph_opts o;
@@ -133,10 +134,10 @@ static int64_t size_of(const jit_sample *j, uint32_t symbol, int64_t i)
 static bool choose_sizes(graphs *j)
 {
 	jit_sample *s = &j->s;
-	for (uint32_t i = 0; j->o.one_size && s->known && i < s->narg; i++) memset(s->arg[i].symbol, -1, sizeof s->arg[i].symbol);
-	if (j->o.one_size && s->known) s->nsymbol = 0;
+	for (uint32_t i = 0; j->o.static_sizes && s->known && i < s->narg; i++) memset(s->arg[i].symbol, -1, sizeof s->arg[i].symbol);
+	if (j->o.static_sizes && s->known) s->nsymbol = 0;
 	const uint32_t m = s->nsymbol;
-	s->n = m && !j->o.one_size ? 1 + m * (EACH - 1) + (m > 1 ? 3 : 0) : 1;
+	s->n = m && !j->o.static_sizes ? 1 + m * (EACH - 1) + (m > 1 ? 3 : 0) : 1;
 	if (!(s->sizes = rt_calloc(((size_t)s->n * m + 1) * sizeof *s->sizes))) return nomem(j);
 	for (uint32_t i = 0; i < m; i++)
 		if (!jit_symbol_count(&s->symbol[i]))
@@ -214,7 +215,7 @@ tj_status tj_graph_of_at(const char *site, tj_fn *f, tj_graph_visit *visit, cons
 	ok = ok && is_plain(&j, f) && jit_sample_arguments(&j.s);
 	if (ok) j.program = f->program;
 	if (ok && f->program && !j.s.scalars && f->program->scalar.n) {
-		tj_scalar *s = rt_arena_alloc(&f->program->mem, (f->program->scalar.n + 1) * sizeof *s);
+		tj_scalar *s = j.preset = rt_alloc((f->program->scalar.n + 1) * sizeof *s);
 		ok = s || nomem(&j);
 		if (s) memcpy(s, f->program->scalar.v, f->program->scalar.n * sizeof *s), s[f->program->scalar.n].kind = TJ_SCALAR_END;
 		j.s.scalars = s;
@@ -224,6 +225,7 @@ tj_status tj_graph_of_at(const char *site, tj_fn *f, tj_graph_visit *visit, cons
 	if (j.f) tj_fn_free_at(site, j.f);
 	rt_vec_free(&j.var);
 	jit_sample_free(&j.s);
+	rt_free(j.preset);
 	return st;
 }
 
@@ -241,7 +243,7 @@ bool tj_graph_argument(const tj_graph *g, int i, tj_graph_value *out)
 	*out = (tj_graph_value){ .name = s && (uint32_t)i < s->narg ? s->arg[i].name : "", .rank = w->kind <= GD_CELL ? w->rank : -1 };
 	out->dtype = w->kind <= GD_CELL ? (tj_dtype)w->dtype : w->kind == GD_INT ? TJ_I64 : TJ_F64;
 	for (int d = 0; d < out->rank; d++) {
-		out->vary[d] = j->o.one_size ? -1 : w->symbol[d];
+		out->vary[d] = j->o.static_sizes ? -1 : w->symbol[d];
 		out->dim[d] = w->symbol[d] < 0 ? w->dim[d] : j->s.sizes[j->k * j->s.nsymbol + (uint32_t)w->symbol[d]];
 	}
 	out->dim[out->rank < 0 ? 0 : out->rank] = TJ_END_DIM;
@@ -266,7 +268,7 @@ bool tj_graph_variable(const tj_graph *g, int i, tj_graph_value *out)
 bool tj_graph_size_of(const tj_graph *g, int i, tj_graph_size *out)
 {
 	const graphs *j = of(g);
-	if (!j || i < 0 || (uint32_t)i >= j->s.nsymbol || j->o.one_size) return false;
+	if (!j || i < 0 || (uint32_t)i >= j->s.nsymbol || j->o.static_sizes) return false;
 	const gd_symbol *s = &j->s.symbol[i];
 	*out = (tj_graph_size){ s->name, j->s.sizes[j->k * j->s.nsymbol + (uint32_t)i], s->least, s->most };
 	return true;

@@ -19,7 +19,7 @@ static double number(const void *v, tj_dtype t, int64_t k)
 	}
 }
 
-/* An infinity and a NaN are as the same of the other side; else such a pair counts as an infinite error. */
+/* A NaN equals a NaN, an infinity one of its sign; any other pair with one of them is an infinite error. */
 static double distance(double want, double got)
 {
 	const double d = fabs(got - want);
@@ -32,7 +32,7 @@ static void add_row(tj_difference *d, const kit_tensor *w, const kit_tensor *g, 
 	for (int64_t i = 0; i < n; i++) {
 		const double a = number(want, w->dtype, at + i), b = number(got, g->dtype, at + i), e = distance(a, b);
 		d->largest = fmax(d->largest, e);
-		d->sum += e, d->errors += e * e, d->wanted += a * a, d->got += b * b, d->both += a * b;
+		if (e || isfinite(a)) d->sum += e, d->errors += e * e, d->wanted += a * a, d->got += b * b, d->both += a * b;
 		if (a > number(want, w->dtype, at + best)) best = i;
 		if (b > number(got, g->dtype, at + same)) same = i;
 	}

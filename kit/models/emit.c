@@ -145,8 +145,8 @@ ow_v ow_initializer_of(ow *w, tj_dtype dtype, int rank, const int64_t *dim, cons
 {
 	for (int i = 0; i < w->ninit; i++) {
 		const ow_initializer *x = &w->init[i];
-		if (x->data && x->dtype == dtype && x->rank == rank && x->bytes == bytes && !memcmp(x->dim, dim, (size_t)rank * sizeof *dim) &&
-		    !memcmp(x->data, data, bytes))
+		if (x->data && x->dtype == dtype && x->rank == rank && x->bytes == bytes &&
+		    (!rank || !memcmp(x->dim, dim, (size_t)rank * sizeof *dim)) && (!bytes || !memcmp(x->data, data, bytes)))
 			return x->value;
 	}
 	if (w->ninit == w->init_room) {
@@ -163,7 +163,7 @@ ow_v ow_initializer_of(ow *w, tj_dtype dtype, int rank, const int64_t *dim, cons
 	*x = (ow_initializer){ .dtype = dtype, .rank = rank, .bytes = bytes, .data = copy };
 	if (rank) memcpy(x->dim, dim, (size_t)rank * sizeof *dim);
 	w->ninit++;
-	return x->value = ow_new_value(w, ow_name_new(w, "constant_%d", w->ninit - 1), dtype);
+	return x->value = ow_new_value(w, ow_name_new(w, "%%c%d", w->ninit - 1), dtype);
 }
 
 ow_v ow_i64s(ow *w, const int64_t *v, int n) { return ow_initializer_of(w, TJ_I64, 1, (int64_t[]){ n }, v, (size_t)n * sizeof *v); }
@@ -300,7 +300,7 @@ void ow_put_size(const ow *w, const ow_size *s, char *to, size_t room)
 	char t[200];
 	size_t n = 0;
 	const char *plus = "";
-#define ADD(...) n += (size_t)snprintf(t + n, n < sizeof t ? sizeof t - n : 0, __VA_ARGS__)
+#define ADD(...) n += n < sizeof t ? (size_t)snprintf(t + n, sizeof t - n, __VA_ARGS__) : 0
 	for (int i = 0; i < w->samples.symbols; i++) {
 		if (!s->times[i]) continue;
 		if (s->times[i] != 1) ADD("%s%lld*%s", plus, (long long)s->times[i], w->symbol[i]);

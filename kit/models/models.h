@@ -169,6 +169,7 @@ bool ox_link(tj_model *m, ox_refusals *r, kit_why *why); /* true: r->n may be ab
 void ox_refuse(ox_refusals *r, const ox_node *n, const char *fmt, ...) TJ_PRINTF(3, 4);
 
 /* ---- quantise.c ---- */
+enum { OX_MOST_K = 131072, OX_USUAL_GROUP = 32 }; /* of DYNAMIC: OX_MOST_K * 127 * 127 < 2^31; of I4 */
 typedef struct ox_quantised {
 	struct ox_quantised *next;
 	tj_weight w;                  /* its tensors are retained */

@@ -10,14 +10,15 @@
 /* ---- values ---- */
 const char *ow_name_new(ow *w, const char *fmt, ...)
 {
-	char t[300];
-	va_list ap;
+	va_list ap, again;
 	va_start(ap, fmt);
-	vsnprintf(t, sizeof t, fmt, ap);
+	va_copy(again, ap);
+	const int n = vsnprintf(NULL, 0, fmt, ap);
+	char *s = n < 0 ? NULL : ox_take(&w->mem, (size_t)n + 1);
+	if (s) vsnprintf(s, (size_t)n + 1, fmt, again);
+	va_end(again);
 	va_end(ap);
-	char *s = ox_take(&w->mem, strlen(t) + 1);
-	if (!s) return kit_no_memory(&w->why), "";
-	return strcpy(s, t);
+	return s ? s : (kit_no_memory(&w->why), "");
 }
 
 ow_v ow_new_value(ow *w, const char *name, tj_dtype dtype)
@@ -30,7 +31,7 @@ ow_v ow_new_value(ow *w, const char *name, tj_dtype dtype)
 		w->value_room = room;
 		if (!w->nvalue) w->value[w->nvalue++] = (ow_value){ .name = "" }; /* 0 is none */
 	}
-	w->value[w->nvalue] = (ow_value){ .name = name ? name : ow_name_new(w, "v%d", w->nvalue), .dtype = dtype };
+	w->value[w->nvalue] = (ow_value){ .name = name ? name : ow_name_new(w, "%%%d", w->nvalue), .dtype = dtype };
 	return w->nvalue++;
 }
 
@@ -305,10 +306,18 @@ static bool attrs_fixed(ow *w, tj_node *n)
 void ow_result(ow *w, const tj_node *n, int k, ow_v v)
 {
 	ow_node *x = ow_of(w, n);
-	enum { MOST = 64 };
-	if (!x || k >= MOST) return;
-	if (!x->result && !(x->result = ox_take(&w->mem, MOST * sizeof *x->result))) kit_no_memory(&w->why);
-	if (x->result) x->result[k] = v;
+	if (!x) return;
+	if (k >= x->nresult) {
+		const int room = k < 8 ? 16 : 2 * k;
+		ow_v *r = ox_take(&w->mem, (size_t)room * sizeof *r); /* zeroed: no value */
+		if (!r) {
+			kit_no_memory(&w->why);
+			return;
+		}
+		if (x->nresult) memcpy(r, x->result, (size_t)x->nresult * sizeof *r);
+		x->result = r, x->nresult = room;
+	}
+	x->result[k] = v;
 }
 
 /* It has no elements at any size: a constant. Runtimes differ in what they do with such tensors. */
@@ -365,12 +374,13 @@ static bool put_node(ow *w, tj_node *n)
 	else if (!strcmp(op, "constant"))
 		put_constant(w, n, x);
 	else if (gives_nothing(w, n))
-		x->result = ox_take(&w->mem, 4 * sizeof *x->result);
+		ow_result(w, n, 3, 0);
 	else if (is_empty(w, n) && (!r || r->fn != ow_no) && !is_tuple(n))
 		put_empty(w, n, x);
 	else if (!strcmp(op, "get")) {
 		const ow_node *of = ow_of(w, tj_node_input(n, 0));
-		x->value = of && of->result ? of->result[tj_node_attr(n, 0)] : 0;
+		const int64_t which = tj_node_attr(n, 0);
+		x->value = of && which >= 0 && which < of->nresult ? of->result[which] : 0;
 	} else if (!r)
 		ow_refuse(w, n, "has no row in the table of ops");
 	else {
@@ -425,7 +435,7 @@ static bool is_name(ow *w, const char *name)
 static ow_v named(ow *w, const char *name, tj_dtype t)
 {
 	const char *s = ow_name_new(w, "%s", name);
-	for (int k = 2; is_name(w, s); k++) s = ow_name_new(w, "%s_%d", name, k);
+	for (int k = 2; w->why.code == TJ_OK && is_name(w, s); k++) s = ow_name_new(w, "%s_%d", name, k);
 	return ow_new_value(w, s, t);
 }
 
@@ -764,7 +774,7 @@ tj_status tj_onnx_write_at(const char *site, tj_fn *f, const char *path, const t
 	visitor v = { &w, path };
 	if (!path) return tj_fail_at(site, TJ_ERR_ARG, "onnx_write", "tj_onnx_write(f, \"net.onnx\", NULL)", "path is NULL"), TJ_ERR_ARG;
 	const tj_graph_opts q = {
-		.size = sizeof q, .inputs = o.inputs, .scalars = o.scalars, .keeps = keeps, .self = &v, .one_size = o.static_sizes
+		.size = sizeof q, .inputs = o.inputs, .scalars = o.scalars, .keeps = keeps, .self = &v, .static_sizes = o.static_sizes
 	};
 	const tj_status st = tj_graph_of_at(site, f, visit, &q);
 	if (st != TJ_OK && w.why.code != TJ_OK && *w.why.text) kit_report(site, "onnx_write", path, &w.why);

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { LEAST = 1024, MOST_K = 131072 }; /* elements: smaller weights gain nothing; MOST_K: of DYNAMIC, see quantised.c */
+enum { LEAST = 1024 }; /* elements: smaller weights gain nothing */
 static const char op[] = "onnx_open";
 
 typedef struct choice {
@@ -90,9 +90,8 @@ static int64_t divisor(int64_t k, int64_t most)
 /* The kind and the group that k allows. */
 static void suit(const tj_onnx_opts *o, int64_t k, tj_quantise *how, int64_t *group)
 {
-	enum { USUAL_GROUP = 32 };
 	*how = o->quantise, *group = 0;
-	if (*how == TJ_QUANTISE_I4) *group = k % 2 ? 0 : divisor(k / 2, o->quantise_group ? o->quantise_group : USUAL_GROUP);
+	if (*how == TJ_QUANTISE_I4) *group = k % 2 ? 0 : divisor(k / 2, o->quantise_group ? o->quantise_group : OX_USUAL_GROUP);
 	if (*how == TJ_QUANTISE_I4 && !*group) *how = TJ_QUANTISE_I8;
 	if (*how == TJ_QUANTISE_I8 && o->quantise_group) *group = divisor(k, o->quantise_group);
 }
@@ -146,7 +145,7 @@ static bool choose(choice *c, ox_node *n)
 		if (!w || w->type != OX_FLOAT || !w->t || w->rank < 2 || w->bytes < LEAST * sizeof(float)) continue;
 		const bool conv = !strcmp(n->op, "Conv");
 		if (conv ? !is_pointwise(n, w) : inputs == 2 ? w->rank != 3 || !t : false) continue;
-		if (c->o->quantise == TJ_QUANTISE_DYNAMIC && w->dim[conv ? 1 : t ? w->rank - 1 : w->rank - 2] > MOST_K) continue;
+		if (c->o->quantise == TJ_QUANTISE_DYNAMIC && w->dim[conv ? 1 : t ? w->rank - 1 : w->rank - 2] > OX_MOST_K) continue;
 		if (!w->small[t] && !all_finite(w)) continue;
 		if (!w->small[t] && !(w->small[t] = make(c, n, w, t))) return false;
 		n->weight[k - 1] = &w->small[t]->w;
@@ -181,8 +180,8 @@ bool ox_quantise(const char *site, tj_model *m, const tj_onnx_opts *o)
 	if (o->quantise == TJ_QUANTISE_NONE && !o->quantise_group && !o->quantise_except) return true;
 	if (o->quantise < TJ_QUANTISE_DYNAMIC || o->quantise > TJ_QUANTISE_I4 || o->quantise_group < 0 ||
 	    (o->quantise_group && o->quantise == TJ_QUANTISE_DYNAMIC))
-		return tj_fail_at(site, TJ_ERR_ARG, op, "groups are for I8 and I4", ".quantise is %d with groups of %lld", (int)o->quantise,
-		                  (long long)o->quantise_group),
+		return tj_fail_at(site, TJ_ERR_ARG, op, "set .quantise; groups are for I8 and I4", ".quantise is %d with groups of %lld",
+		                  (int)o->quantise, (long long)o->quantise_group),
 		       false;
 	for (int i = 0; o->quantise_except && o->quantise_except[i]; i++)
 		if (!has_node(m->graph, o->quantise_except[i]))

@@ -6,7 +6,6 @@
 #include <math.h>
 
 static const char op[] = "quantise_weight";
-enum { MOST_K = 131072, USUAL_GROUP = 32 }; /* MOST_K * 127 * 127 < 2^31 */
 
 /* A weight as `outer` matrices of k times n. */
 typedef struct matrices {
@@ -81,11 +80,11 @@ static tj_status described(const char *site, tj_tensor *w, tj_quantise how, int6
 	m->outer = 1;
 	for (int i = 0; i < rank - 2; i++) m->outer *= tj_dim(w, i);
 	m->k = tj_dim(w, m->transposed ? rank - 1 : rank - 2), m->n = tj_dim(w, m->transposed ? rank - 2 : rank - 1);
-	if (m->k < 1 || m->n < 1 || m->outer < 1 || (how == TJ_QUANTISE_DYNAMIC && m->k > MOST_K))
+	if (m->k < 1 || m->n < 1 || m->outer < 1 || (how == TJ_QUANTISE_DYNAMIC && m->k > OX_MOST_K))
 		return tj_fail_at(site, TJ_ERR_SHAPE, op, NULL, "k is %lld, and n %lld; of DYNAMIC k is up to %d", (long long)m->k, (long long)m->n,
-		                  MOST_K),
+		                  OX_MOST_K),
 		       TJ_ERR_SHAPE;
-	if (four && !group) group = USUAL_GROUP;
+	if (four && !group) group = OX_USUAL_GROUP;
 	if (group < 0 || (four && m->k % 2) || (group && (how == TJ_QUANTISE_DYNAMIC || (four ? m->k / 2 : m->k) % group)))
 		return tj_fail_at(site, TJ_ERR_ARG, op, kinds, "groups of %lld do not fit k = %lld", (long long)group, (long long)m->k), TJ_ERR_ARG;
 	m->group = group ? group : m->k, m->groups = m->k / m->group;
@@ -155,7 +154,7 @@ static tj_tensor *times(const char *site, const tj_weight *w, tj_tensor *x, tj_t
 /* y times a scale for each column. */
 static tj_tensor *scaled(const char *site, const tj_weight *w, tj_tensor *y)
 {
-	return tj_mul(y, tj_rank(w->scale) > 1 ? tj_unsqueeze(w->scale, -2) : w->scale);
+	return tj_mul(y, tj_rank(w->scale) > 1 && tj_rank(y) > tj_rank(w->scale) ? tj_unsqueeze(w->scale, -2) : w->scale);
 }
 
 tj_tensor *ox_rounded(const char *site, tj_tensor *x, int axis, tj_tensor **scale)

@@ -48,7 +48,7 @@ static int other(const ow_samples *s, int i)
 /* more + sum of times[i] * S[i] */
 static bool fit_sum(const ow_samples *s, const int64_t *v, ow_size *e)
 {
-	*e = (ow_size){ .more = v[0], .part = 1, .varies = true };
+	*e = (ow_size){ .more = v[0], .part = 1 };
 	for (int i = 0; i < s->symbols; i++) {
 		const int k = other(s, i);
 		if (k < 0) continue;
@@ -141,7 +141,7 @@ static bool fit_quotient(const ow_samples *s, const int64_t *v, ow_size *e)
 		for (int64_t part = 2; part <= PARTS; part++)
 			for (int64_t times = 1; times <= TIMES; times++)
 				for (int64_t rest = 0; rest < part; rest++) {
-					*e = (ow_size){ .more = v[0] * part - times * s->size[0][i] + rest, .part = part, .varies = true };
+					*e = (ow_size){ .more = v[0] * part - times * s->size[0][i] + rest, .part = part };
 					e->times[i] = times;
 					if (holds(s, v, e)) return true;
 				}
@@ -150,8 +150,12 @@ static bool fit_quotient(const ow_samples *s, const int64_t *v, ow_size *e)
 
 bool ow_fit(const ow_samples *s, const int64_t *v, ow_size *out)
 {
+	static const int64_t MOST = INT64_C(1) << 40; /* of what depends on sizes: differences and products of these fit */
 	*out = (ow_size){ .more = v[0], .part = 1 };
-	return is_constant(s, v) || fit_sum(s, v, out) || fit_products(s, v, out) || fit_quotient(s, v, out);
+	if (is_constant(s, v)) return true;
+	for (int k = 0; k < s->n; k++)
+		if (v[k] > MOST || v[k] < -MOST) return false;
+	return fit_sum(s, v, out) || fit_products(s, v, out) || fit_quotient(s, v, out);
 }
 
 static double rounded(tj_dtype t, double v) { return t == TJ_F64 ? v : (double)(float)v; }

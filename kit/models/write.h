@@ -29,7 +29,6 @@ enum { OW_SYMBOLS = 8, OW_SAMPLES = 32 };
 typedef struct ow_size {
 	int64_t times[OW_SYMBOLS], more, by, part;
 	uint8_t power[OW_SYMBOLS];
-	bool varies;
 } ow_size;
 /* A number of the graph: that integer n, or for a float 1 / n, sqrt(n), 1 / sqrt(n). */
 typedef enum ow_form { OW_INTEGER, OW_REAL, OW_INVERSE, OW_ROOT, OW_INVERSE_ROOT } ow_form;
@@ -66,7 +65,8 @@ typedef struct ow_initializer {
 typedef struct ow_node {              /* what the writer knows of a node of the graph */
 	const tj_node *n;
 	ow_v value;                   /* 0: not written yet */
-	ow_v *result;                 /* of a node with several results */
+	ow_v *result;                 /* of a node with several results: nresult of them */
+	int nresult;
 	int first;                    /* of its numbers in ow.number */
 } ow_node;
 typedef struct ow_known_size { ow_size size; ow_v value; } ow_known_size;
@@ -80,7 +80,6 @@ typedef struct ow {
 	ox_arena mem;
 	ow_samples samples;
 	const char *symbol[OW_SYMBOLS];
-	int64_t least[OW_SYMBOLS], most[OW_SYMBOLS];
 	uint64_t *skeleton;           /* what must be equal in all graphs */
 	size_t nskeleton, skeleton_room, seen;
 	int64_t *number[OW_SAMPLES];  /* by sample: dims, attributes, elements of constants */
@@ -95,7 +94,7 @@ typedef struct ow {
 	int nsize, size_room;
 	ow_bytes top, before, *body;  /* nodes: of the graph, those that compute sizes, and of the graph that is written now */
 	ow_bytes attrs;               /* of the node to be written next */
-	ow_bytes in, out, info;
+	ow_bytes in, out;
 	const tj_node *at;            /* the node that is written */
 	int counter;
 	int refused;

@@ -38,7 +38,7 @@ static bool region(ow *w, tj_graph *g, const ow_v *operand, ow_v *out)
 		const char *source = tj_node_source(n, &k);
 		if (!x) return false;
 		x->value = source && !strcmp(source, "operand") ? operand[k] : 0;
-		x->result = NULL;
+		x->result = NULL, x->nresult = 0;
 	}
 	if (!ow_write_graph(w, g)) return false;
 	for (int i = 0; i < tj_graph_outputs(g); i++) out[i] = ow_value_of(w, tj_graph_output(g, i));

@@ -385,7 +385,7 @@ ow_v ow_gcd(ow *w, tj_node *n, const ow_v *x)
 	const ow_v a0 = ow_op2(w, "Add", ow_op1(w, "Abs", x0), sum), b0 = ow_op2(w, "Add", ow_op1(w, "Abs", y0), sum);
 	ow_v out[2] = { ow_new_value(w, NULL, TJ_I64), ow_new_value(w, NULL, TJ_I64) };
 	const ow_v turn = ow_new_value(w, NULL, TJ_I64), go = ow_new_value(w, NULL, TJ_BOOL), a = ow_new_value(w, NULL, TJ_I64),
-		   b = ow_new_value(w, NULL, TJ_I64), last[2] = { ow_new_value(w, NULL, TJ_I64), 0 };
+		   b = ow_new_value(w, NULL, TJ_I64);
 	ow_bytes graph = { 0 }, *outer = w->body;
 	w->body = &graph;
 	const ow_v done = ow_op2(w, "Equal", b, zero), d = ow_where(w, done, ow_const_int(w, TJ_I64, 1), b);
@@ -394,7 +394,6 @@ ow_v ow_gcd(ow *w, tj_node *n, const ow_v *x)
 	const ow_v left =
 		ow_op(w, "ReduceSum", TJ_I64, 1, (ow_v[]){ ow_cast(w, ow_op1(w, "Not", ow_op2(w, "Equal", next_b, zero)), TJ_I64) });
 	const ow_v some = ow_op2(w, "Greater", left, zero), more = ow_reshape(w, some, (int64_t[]){ 0 }, 0);
-	(void)last;
 	ow_put_text(&graph, 2, "gcd");
 	const ow_v in[4] = { turn, go, a, b }, res[3] = { more, next_a, next_b };
 	for (int i = 0; i < 7; i++) {

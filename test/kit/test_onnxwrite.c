@@ -190,6 +190,65 @@ static void control_flow(void **s)
 	tj_close(c);
 }
 
+/* More carries than a machine word has bits. */
+enum { CARRIES = 70 };
+static void shifted(tj_tensor **carry, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	for (int i = 0; i < CARRIES; i++) carry[i] = i ? in[i - 1] : in[CARRIES];
+}
+static void queue(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	tj_tensor *first[CARRIES + 1], *carry[CARRIES];
+	(void)self;
+	for (int i = 0; i < CARRIES; i++) first[i] = tj_add(tj_select(in[0], 0, 0), tj_f(i));
+	first[CARRIES] = TJ_END;
+	tj_scan(carry, NULL, 0, shifted, first, TJ_LIST(in[0]), NULL, NULL);
+	out[0] = carry[CARRIES - 1], out[1] = carry[0];
+}
+static void many_carries(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	round_trip(c, kit_fn(c, "queue", queue, NULL, 1, 2), TJ_LIST(F32(c, 5, 3, 8, 1)), 2, true);
+	tj_close(c);
+}
+
+/* Names that begin alike for long, and names like those that the writer gives. */
+static void negated(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_sub(tj_neg(in[0]), tj_mul(in[1], tj_f(3)));
+	out[1] = tj_add(out[0], tj_f(0.5));
+}
+static void long_names(void **s)
+{
+	(void)s;
+	char name[2][420];
+	tj_ctx *c = kit_open();
+	for (int i = 0; i < 2; i++) {
+		memset(name[i], 'a', sizeof name[i]);
+		strcpy(name[i] + sizeof name[i] - 2, i ? "y" : "x");
+	}
+	for (int round = 0; round < 2; round++) {
+		const tj_onnx_write_opts o = { .size = sizeof o,
+			                       .inputs = TJ_LIST(F32(c, 1, 2), F32(c, 3, 4)),
+			                       .input_names = (const char *[]){ round ? "v3" : name[0], round ? "constant_0" : name[1], NULL },
+			                       .output_names = (const char *[]){ "v4", "constant_1", NULL } };
+		written(c, kit_fn(c, "f", negated, NULL, 2, 2), path("f.onnx"), &o);
+		tj_model *m = tj_onnx_open(c, path("f.onnx"), NULL);
+		kit_ok(c);
+		for (int i = 0; i < 2; i++) assert_string_equal(tj_model_input(m, i)->name, o.input_names[i]);
+		for (int i = 0; i < 2; i++) assert_string_equal(tj_model_output(m, i)->name, o.output_names[i]);
+		tj_tensor *y[2];
+		tj_call(tj_model_fn(m), y, o.inputs);
+		assert_f32(y[0], -10, -14);
+		tj_model_close(m);
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- variables, gradients ---- */
 typedef struct net {
 	tj_tensor *w, *b, *steps;
@@ -364,6 +423,7 @@ int main(void)
 	kit_backend = "eval";
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sizes_vary),         cmocka_unit_test(sizes_refused), cmocka_unit_test(control_flow),
+		cmocka_unit_test(many_carries),       cmocka_unit_test(long_names),
 		cmocka_unit_test(variables),          cmocka_unit_test(external),      cmocka_unit_test(refuses_all_at_once),
 		cmocka_unit_test(page_lists_the_ops),
 	};

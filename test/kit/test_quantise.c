@@ -127,6 +127,32 @@ static void test_bits(void **state)
 	}
 }
 
+/* A vector times a batch of weights. */
+static void test_batch(void **state)
+{
+	enum { BATCH = 2, KB = 32 };
+	static float w[BATCH * KB * N], x[KB], y[BATCH * N], one[N];
+	(void)state;
+	numbers(w, BATCH * KB * N), numbers(x, KB);
+	tj_ctx *c = kit_open();
+	for (tj_quantise how = TJ_QUANTISE_DYNAMIC; how <= TJ_QUANTISE_I8; how++) {
+		tj_weight all, l;
+		tj_tensor *v = tj_from_data(c, TJ_F32, TJ_SHAPE(KB), x);
+		tj_quantise_weight(tj_from_data(c, TJ_F32, TJ_SHAPE(BATCH, KB, N), w), false, how, 0, &all);
+		tj_tensor *t = tj_weight_matmul(v, &all);
+		kit_ok(c);
+		assert_int_equal(tj_rank(t), 2);
+		tj_read(t, y, sizeof y);
+		for (int b = 0; b < BATCH; b++) {
+			tj_quantise_weight(tj_from_data(c, TJ_F32, TJ_SHAPE(KB, N), w + b * KB * N), false, how, 0, &l);
+			tj_read(tj_weight_matmul(v, &l), one, sizeof one);
+			assert_memory_equal(one, y + b * N, sizeof one);
+		}
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void quantise_within(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	tj_weight w;
@@ -323,7 +349,7 @@ static void test_difference(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_products), cmocka_unit_test(test_bits),    cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_products), cmocka_unit_test(test_bits), cmocka_unit_test(test_batch),    cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_onnx),     cmocka_unit_test(test_compare), cmocka_unit_test(test_difference),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,7 +106,7 @@ static void reads(void **state)
 	assert_int_equal(s.visits, 1);
 	s = (seen){ 0 };
 	assert_int_equal(tj_graph_of(f, visit,
-	                             TJ_OPTS(tj_graph_opts, .self = &s, .one_size = true,
+	                             TJ_OPTS(tj_graph_opts, .self = &s, .static_sizes = true,
 	                                     .inputs = TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(8, 3), tj_f(1))))),
 	                 TJ_OK);
 	assert_int_equal(s.visits, 1);

@@ -43,9 +43,9 @@ typedef struct pass {
 /* ---- what is known ---- */
 static const lo_content *content_of(const pass *p, const ir_node *n)
 {
+	if (n->op != IR_input || n->device != RT_CPU) return NULL;
 	const int64_t slot = ir_attr(p->g, n)[0];
-	const bool has = n->op == IR_input && n->device == RT_CPU && slot < p->o->ncontent && p->o->content[slot].id;
-	return has ? &p->o->content[slot] : NULL;
+	return slot < p->o->ncontent && p->o->content[slot].id ? &p->o->content[slot] : NULL;
 }
 
 static bool is_leaf(int op) { return op == IR_const || op == IR_data; }

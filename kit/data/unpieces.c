@@ -160,7 +160,7 @@ static bool decode_one(const kit_stage *k, const list *in, list *to, kit_why *w)
 	if (k->kind == KIT_BYTE_FALLBACK) return byte_fallback(in, to), true;
 	if (k->kind == KIT_FUSE) return put(to, in->chars.s, in->chars.n), true; /* pieces lie one behind the other */
 	for (size_t i = 0; i < in->pieces.n; i++) {
-		const char *s = in->chars.s + in->pieces.v[i].from;
+		const char *s = in->chars.n ? in->chars.s + in->pieces.v[i].from : ""; /* all pieces may be empty */
 		const size_t n = in->pieces.v[i].n;
 		switch (k->kind) {
 		case KIT_BYTE_LEVEL: byte_level(s, n, to); break;

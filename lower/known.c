@@ -33,7 +33,7 @@ typedef struct pass {
 	int64_t *room;          /* by node: at least as many bytes as these constants have */
 	bool *seen, *wanted;    /* by node: somebody reads it; it is computed beforehand */
 	bool *filled;           /* by node: one number, which a product reads as many elements */
-	bool *in;               /* by node: of the cone at hand */
+	bool *in;               /* by node: of the cones at hand */
 	ir_ref *map, *src;
 	uint64_t *id;           /* room for the ids of a label */
 	int64_t first;          /* slot of the first of them */
@@ -43,9 +43,7 @@ typedef struct pass {
 /* ---- what is known ---- */
 static const lo_content *content_of(const pass *p, const ir_node *n)
 {
-	if (n->op != IR_input || n->device != RT_CPU) return NULL;
-	const int64_t slot = ir_attr(p->g, n)[0];
-	return slot < p->o->ncontent && p->o->content[slot].id ? &p->o->content[slot] : NULL;
+	return n->op == IR_input ? lo_content_of(p->o, p->g, n) : NULL;
 }
 
 static bool is_leaf(int op) { return op == IR_const || op == IR_data; }
@@ -65,9 +63,18 @@ static int64_t bytes_of(const pass *p, ir_ref r)
 }
 
 /* One number as the elements of a tensor. */
-static bool is_filled(const pass *p, const ir_node *n)
+static bool is_filled(const ir_graph *g, const ir_node *n)
 {
-	return (n->op == IR_const && n->rank) || (n->op == IR_expand && ir_at(p->g, ir_src(p->g, n, 0))->op == IR_const);
+	return (n->op == IR_const && n->rank) || (n->op == IR_expand && ir_at(g, ir_src(g, n, 0))->op == IR_const);
+}
+
+/* Something may be computed beforehand. Most graphs have nothing. */
+static bool has_constants(const ir_graph *g, const lo_opts *o)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < o->ncontent && !any; i++) any = o->content[i].id != 0;
+	for (ir_ref r = 0; r < g->node.n && !any; r++) any = ir_at(g, r)->op == IR_data || is_filled(g, ir_at(g, r));
+	return any;
 }
 
 static int64_t sum(int64_t a, int64_t b) { return a < INT64_MAX / 4 - b ? a + b : b; }
@@ -78,7 +85,7 @@ static void find_known(pass *p)
 		const ir_node *n = ir_at(p->g, r);
 		p->known[r] = is_leaf(n->op) || content_of(p, n) || is_plain(n);
 		p->heavy[r] = n->op == IR_matmul || ir_ops[n->op].flags & IR_REDUCE;
-		p->room[r] = n->op == IR_data || content_of(p, n) || is_filled(p, n) ? bytes_of(p, r) : 0;
+		p->room[r] = n->op == IR_data || content_of(p, n) || is_filled(p->g, n) ? bytes_of(p, r) : 0;
 		for (int k = 0; k < n->nsrc; k++) {
 			const ir_ref x = ir_src(p->g, n, k);
 			p->known[r] &= p->known[x];
@@ -90,22 +97,28 @@ static void find_known(pass *p)
 
 static bool computes(const pass *p, ir_ref r) { return ir_at(p->g, r)->op < IR_OPS && !(ir_ops[ir_at(p->g, r)->op].flags & IR_VIEW); }
 
-static void mark_cone(const pass *p, ir_ref last, bool *in)
+/* Marks what the marked ones of the first n nodes are made of. */
+static void mark_cones(const pass *p, uint32_t n)
 {
-	memset(in, 0, last + 1u);
-	in[last] = true;
-	for (ir_ref r = last + 1; r-- > 0;)
-		for (int k = 0; in[r] && k < ir_at(p->g, r)->nsrc; k++) in[ir_src(p->g, ir_at(p->g, r), k)] = true;
+	for (ir_ref r = n; r-- > 0;)
+		for (int k = 0; p->in[r] && k < ir_at(p->g, r)->nsrc; k++) p->in[ir_src(p->g, ir_at(p->g, r), k)] = true;
+}
+
+static void mark_cone(const pass *p, ir_ref last)
+{
+	memset(p->in, 0, last + 1u);
+	p->in[last] = true;
+	mark_cones(p, last + 1);
 }
 
 /* Bytes of the constants that r is made of, each once. */
 static int64_t made_of(const pass *p, ir_ref r)
 {
 	int64_t bytes = 0;
-	mark_cone(p, r, p->in);
+	mark_cone(p, r);
 	for (ir_ref x = 0; x <= r; x++) {
 		const ir_node *n = ir_at(p->g, x);
-		const bool counts = p->in[x] && (n->op == IR_data || content_of(p, n) || (p->heavy[r] && is_filled(p, n)));
+		const bool counts = p->in[x] && (n->op == IR_data || content_of(p, n) || (p->heavy[r] && is_filled(p->g, n)));
 		if (counts) bytes = sum(bytes, bytes_of(p, x));
 	}
 	return bytes;
@@ -123,8 +136,8 @@ static void find_filled(pass *p, const ir_node *product)
 {
 	for (int k = 0; product->op == IR_matmul && k < 2; k++) {
 		ir_ref r = ir_src(p->g, product, k);
-		while (p->known[r] && ir_ops[ir_at(p->g, r)->op].flags & IR_VIEW && !is_filled(p, ir_at(p->g, r))) r = ir_src(p->g, ir_at(p->g, r), 0);
-		p->filled[r] |= p->known[r] && is_filled(p, ir_at(p->g, r)) && bytes_of(p, r) >= LEAST_FILLED;
+		while (p->known[r] && ir_ops[ir_at(p->g, r)->op].flags & IR_VIEW && !is_filled(p->g, ir_at(p->g, r))) r = ir_src(p->g, ir_at(p->g, r), 0);
+		p->filled[r] |= p->known[r] && is_filled(p->g, ir_at(p->g, r)) && bytes_of(p, r) >= LEAST_FILLED;
 	}
 }
 
@@ -169,7 +182,7 @@ static void label_of(pass *p, ir_ref last, rt_text *form, lo_label *k, bool *rea
 	*k = (lo_label){ .place = rt_hash(NULL, 0, 1), .content = p->id };
 	rt_puts(form, "value "); /* so that it is no form of panels */
 	*readable = true, *cell = false;
-	mark_cone(p, last, p->in);
+	mark_cone(p, last);
 	for (ir_ref r = 0; r <= last; r++) {
 		const lo_content *c = p->in[r] ? content_of(p, ir_at(p->g, r)) : NULL;
 		if (!p->in[r]) continue;
@@ -197,7 +210,7 @@ static bool obtain(pass *p, ir_ref r, job *j)
 	made m = { r, form.oom ? NULL : lo_shelf_find(p->o->shelf, &k) };
 	bool ok = !form.oom;
 	if (ok && m.x) ok = rt_push(&p->made, m);
-	else if (ok && readable && (!cell || p->o->sealed || (p->o->shelf && lo_shelf_others(p->o->shelf, &k) < LO_CONTENTS)))
+	else if (ok && readable && (!cell || p->o->sealed || lo_shelf_takes(p->o->shelf, &k)))
 		ok = (m.x = lo_copy_new(&k, (size_t)bytes_of(p, r))) && rt_push(&j->made, m);
 	if (!ok && m.x) rt_shared_unref(m.x);
 	rt_text_free(&form);
@@ -206,14 +219,11 @@ static bool obtain(pass *p, ir_ref r, job *j)
 
 static bool copy_cones(pass *p, job *j)
 {
-	bool *live = rt_arena_alloc(&p->mem, p->g->node.n);
-	if (!live) return false;
-	memset(live, 0, p->g->node.n);
-	for (uint32_t i = 0; i < j->made.n; i++) live[j->made.v[i].r] = true;
-	for (ir_ref r = p->g->node.n; r-- > 0;)
-		for (int k = 0; live[r] && k < ir_at(p->g, r)->nsrc; k++) live[ir_src(p->g, ir_at(p->g, r), k)] = true;
+	memset(p->in, 0, p->g->node.n);
+	for (uint32_t i = 0; i < j->made.n; i++) p->in[j->made.v[i].r] = true;
+	mark_cones(p, p->g->node.n);
 	for (ir_ref r = 0; r < p->g->node.n; r++) {
-		if (!live[r]) continue;
+		if (!p->in[r]) continue;
 		for (int k = 0; k < ir_at(p->g, r)->nsrc; k++) p->src[k] = p->map[ir_src(p->g, ir_at(p->g, r), k)];
 		if ((p->map[r] = ir_copy(&j->g, p->g, r, p->src)) == IR_NONE) return false;
 	}
@@ -222,22 +232,17 @@ static bool copy_cones(pass *p, job *j)
 	return true;
 }
 
-/* The kernels of the job are no others of the function: what code a plan gets must not depend on them. */
+/* The kernels of the job are no others of the function: what code a plan gets must not depend on them. Contents are read once, so they get
+ * no panels. */
 static lo_opts opts_of(const pass *p, const char *name)
 {
-	lo_opts o = *p->o;
-	o.name = name;
-	o.off |= LO_OFF(KNOWN);
-	o.family = NULL;
-	o.content = NULL; /* they are read once: no panels */
-	o.ncontent = 0;
-	o.into = NULL;
-	o.missing = NULL;
-	o.room = 0;
-	o.carries = 0;
-	o.store_all = o.to_cpu = false;
-	o.moving = (lo_moving){ 0 };
-	return o;
+	return (lo_opts){ .name = name,
+		          .target = p->o->target,
+		          .settings = p->o->settings,
+		          .int_div_zero = p->o->int_div_zero,
+		          .off = p->o->off | LO_OFF(KNOWN),
+		          .store = p->o->store,
+		          .sealed = p->o->sealed };
 }
 
 static bool build(const pass *p, const job *j, const lo_opts *o, rt_exec **x)
@@ -364,7 +369,7 @@ tj_status lo_find_known(const ir_graph *from, ir_graph *to, const lo_opts *o, lo
 	job j = { 0 };
 	tj_status st = TJ_OK;
 	*did = false;
-	if (!from->node.n) return TJ_OK;
+	if (!has_constants(from, o)) return TJ_OK;
 	ir_graph_init(&j.g);
 	bool *live = rt_arena_alloc(&p.mem, from->node.n), ok = live && open_pass(&p);
 	if (ok) ir_live(from, live), find_known(&p);

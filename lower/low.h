@@ -247,6 +247,8 @@ ir_ref lo_step_reads(const lo_low *L, ir_ref r, int k);
 void lo_access_of(const lo_low *L, ir_ref r, lo_access *a); /* the value as strides over a buffer, as far as is decided; marks nothing */
 void lo_operand_of(const lo_low *L, ir_ref r, int k, lo_access *a); /* operand k of r, as was decided with r */
 void lo_need(lo_low *L, const lo_access *a);            /* marks that a->base must own a buffer */
+/* what is known of the content of an input; NULL: nothing */
+const lo_content *lo_content_of(const lo_opts *o, const ir_graph *g, const ir_node *input);
 bool lo_seen_input(const lo_low *L, ir_ref r, lo_access *a); /* r is an input seen through strides: *a */
 uint32_t lo_buf_of(lo_low *L, ir_ref r);  /* the buffer of a leaf or of a value that owns one */
 uint32_t lo_buf_at(lo_low *L, const lo_access *a); /* the buffer that it reads */

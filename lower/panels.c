@@ -105,7 +105,7 @@ static bool is_constant(const lo_low *L, const lo_buffer *b)
 {
 	const lo_label k = label_of(b);
 	if (b->device != RT_CPU || (!b->data && !b->content)) return false;
-	if (b->cell && (!L->o->shelf || lo_shelf_others(L->o->shelf, &k) >= LO_CONTENTS)) return false;
+	if (b->cell && !lo_shelf_takes(L->o->shelf, &k)) return false;
 	return b->data || lo_shelf_has(L->o->shelf, &k);
 }
 

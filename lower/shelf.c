@@ -70,17 +70,18 @@ bool lo_shelf_has(lo_shelf *s, const lo_label *k)
 	return has;
 }
 
-uint32_t lo_shelf_others(lo_shelf *s, const lo_label *k)
+bool lo_shelf_takes(lo_shelf *s, const lo_label *k)
 {
+	enum { CONTENTS = 8 }; /* of one place, with a copy each */
 	uint32_t n = 0;
-	if (!s) return 0;
+	if (!s) return false;
 	rt_lock(&s->lock);
 	for (uint32_t i = 0; i < s->copy.n; i++) {
 		const lo_label *x = &s->copy.v[i]->label;
 		n += x->place == k->place && same_form(x, k) && !same_content(x, k);
 	}
 	rt_unlock(&s->lock);
-	return n;
+	return n < CONTENTS;
 }
 
 void lo_shelf_keep(lo_shelf *s, rt_shared *x)

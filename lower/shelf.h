@@ -14,9 +14,6 @@ typedef struct lo_label {
 	size_t ncontent;
 } lo_label;
 
-/* A cell whose content has changed this often is read as it is: plans of its old contents keep their copies. */
-enum { LO_CONTENTS = 8 };
-
 /* A new copy with one reference, of `bytes` bytes without content. NULL: out of memory. */
 rt_shared *lo_copy_new(const lo_label *k, size_t bytes);
 void *lo_copy_data(rt_shared *x);
@@ -25,7 +22,8 @@ uint64_t lo_copy_id(const rt_shared *x); /* of the copy, as that of a content; n
 /* s may be NULL: there is nothing. */
 rt_shared *lo_shelf_find(lo_shelf *s, const lo_label *k); /* with a reference; NULL: there is none */
 bool lo_shelf_has(lo_shelf *s, const lo_label *k);
-uint32_t lo_shelf_others(lo_shelf *s, const lo_label *k); /* how many copies there are of other contents of that place */
+/* A copy of a cell's content is worth to be made. Not of many contents: plans of old ones keep their copies. */
+bool lo_shelf_takes(lo_shelf *s, const lo_label *k);
 void lo_shelf_keep(lo_shelf *s, rt_shared *x);            /* takes a reference of its own; drops what no plan reads any more */
 
 #endif

@@ -157,16 +157,17 @@ void lo_need(lo_low *L, const lo_access *a)
 	if (L->val[a->base].how != LO_LEAF) L->val[a->base].own = true;
 }
 
-/* What is known of the content of input n. */
-static lo_content content_of(const lo_low *L, const ir_node *n)
+const lo_content *lo_content_of(const lo_opts *o, const ir_graph *g, const ir_node *input)
 {
-	const int64_t slot = ir_attr(L->g, n)[0];
-	return slot < L->o->ncontent && n->device == RT_CPU ? L->o->content[slot] : (lo_content){ 0 };
+	const int64_t slot = ir_attr(g, input)[0];
+	return input->device == RT_CPU && slot < o->ncontent && o->content[slot].id ? &o->content[slot] : NULL;
 }
 
 bool lo_seen_input(const lo_low *L, ir_ref r, lo_access *a)
 {
-	return walk(L, r, a) && lo_node(L, a->base)->op == IR_input && !content_of(L, lo_node(L, a->base)).held;
+	const ir_node *n = walk(L, r, a) ? lo_node(L, a->base) : NULL;
+	const lo_content *known = n && n->op == IR_input ? lo_content_of(L->o, L->g, n) : NULL;
+	return n && n->op == IR_input && !(known && known->held);
 }
 
 /* ---- inputs by slot ---- */
@@ -210,7 +211,7 @@ static uint32_t input_buf(lo_low *L, ir_ref r, int64_t bytes)
 	const int64_t slot = ir_attr(L->g, n)[0];
 	uint32_t many, *leaf = &L->val[L->input[lo_inputs_of(L, slot, &many)]].leaf;
 	if (*leaf != LO_NOBUF) return *leaf;
-	const lo_content known = content_of(L, n);
+	const lo_content *at = lo_content_of(L->o, L->g, n), known = at ? *at : (lo_content){ 0 };
 	return *leaf = lo_new_buf(L, (lo_buffer){ .place = known.held ? RT_AT_CONST : RT_AT_EXT,
 	                                          .device = n->device,
 	                                          .index = (uint32_t)slot,

@@ -11,8 +11,7 @@
  * window. Windows whose stride is 1 are views that the product reads, if their rows are long. Where each channel has a group of its own
  * there is nothing to multiply matrices for: the products of the places are added one after the other. conv_transpose is a conv for each
  * phase of its stride: the elements of the result whose place has one remainder take the same places of the weight. A fast convolution
- * may be another one (winograd.c). A pool joins the places
- * of its windows, one after the other; long windows are reduced. */
+ * may be another one (winograd.c). A pool joins the places of its windows, one after the other; long windows are reduced. */
 #include "ir/conv.h"
 #include "ir/moves.h"
 #include "ir/winograd.h"

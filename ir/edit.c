@@ -118,7 +118,8 @@ static bool edit_again(tj_graph *g, const ir_graph *from)
 	g->reading = old.reading;
 	g->own = old.own;
 	g->up = old.up, g->beside = old.beside, g->flow = old.flow, g->which = old.which;
-	rt_arena_free(&old.mem);
+	old.own = NULL;
+	ir_edit_free(&old); /* with regions that .keeps asked for */
 	return ok;
 }
 
@@ -245,8 +246,7 @@ bool ir_edit_end(tj_graph *g, ir_graph *to)
 		if (n->ref == IR_NONE) g->err = to->err;
 	}
 	for (int i = 0; i < g->nout && g->err.code == TJ_OK; i++)
-		if (g->out[i]->ref == IR_NONE || !ir_ret(to, g->out[i]->ref))
-			rt_fail(&g->err, TJ_ERR_ARG, "pass", "output %d was erased", i);
+		if (g->out[i]->ref == IR_NONE || !ir_ret(to, g->out[i]->ref)) rt_fail(&g->err, TJ_ERR_ARG, "pass", "output %d was erased", i);
 	if (!src) rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory");
 	return g->err.code == TJ_OK && ir_verify(to, &g->err) == TJ_OK;
 }
@@ -315,10 +315,8 @@ void tj_graph_print(tj_graph *g, FILE *out, tj_dump_what what)
 	rt_err was = g->err;
 	ir_graph_init(&flat);
 	flat.off = IR_OFF_FOLD | IR_OFF_CSE;
-	if (ir_edit_end(g, &flat))
-		(what == TJ_DUMP_TABLE ? ir_table : what == TJ_DUMP_DOT ? ir_dot : ir_print)(&flat, &t);
-	else
-		rt_putf(&t, "%s\n", g->err.message);
+	if (ir_edit_end(g, &flat)) (what == TJ_DUMP_TABLE ? ir_table : what == TJ_DUMP_DOT ? ir_dot : ir_print)(&flat, &t);
+	else rt_putf(&t, "%s\n", g->err.message);
 	g->err = was;
 	fputs(rt_str(&t), out);
 	rt_text_free(&t);
@@ -379,9 +377,7 @@ static bool type_of(tj_graph *g, ir_op op, tj_node *const *inputs, int n, const 
 	if (op == IR_get) {
 		if (n == 1 && nattr == 1 && is_tuple(inputs[0]))
 			return result_type(inputs[0], attrs[0] >= 0 && attrs[0] < UINT16_MAX ? (int)attrs[0] : -1, m, &g->err);
-		return rt_fail(&g->err, TJ_ERR_ARG, "pass",
-		               "insert get: it needs a node with several results, and the number of one of them"),
-		       false;
+		return rt_fail(&g->err, TJ_ERR_ARG, "pass", "insert get: it needs a node with several results, and the number of one of them"), false;
 	}
 	ir_meta *meta = rt_arena_alloc(&g->mem, ((size_t)n + 1) * sizeof *meta);
 	if (!meta) return rt_fail(&g->err, TJ_ERR_NOMEM, "pass", "out of memory"), false;
@@ -456,8 +452,7 @@ bool tj_graph_replace(tj_graph *g, tj_node *old, tj_node *with)
 {
 	if (!stands(g, old, "replace") || !stands(g, with, "replace")) return false;
 	if (!alike(old, with)) {
-		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype, shape or device", tj_node_op(old),
-		        tj_node_op(with));
+		rt_fail(&g->err, TJ_ERR_ARG, "pass", "replace: %s and %s differ in dtype, shape or device", tj_node_op(old), tj_node_op(with));
 		return false;
 	}
 	g->changed |= old != with && old->uses;

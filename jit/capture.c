@@ -44,17 +44,8 @@ static bool from_outside(capture *c, const jit_bound *b, jit_poperand *o)
 		return true;
 	}
 	o->kind = JIT_P_VAR;
-	for (o->index = 0; o->index < c->of->n; o->index++) {
-		const tj_tensor *t = c->of->v[o->index];
-		if (t == b->h || (t->flags & b->h->flags & RT_CONSTANT && t->data == b->h->data && t->layout == b->h->layout)) return true;
-	}
-	if (b->h->kind != RT_CELL && !(b->h->flags & (RT_HEAP | RT_CONSTANT)))
-		return jit_error(c->a->ctx, c->site, TJ_ERR_STATE, "export",
-		                 "pass it as an argument, tj_retain() it, or make it a parameter",
-		                 "the body reads a tensor of a scope around it"),
-		       false;
-	tj_tensor *h = jit_sample_hold(c->a, b->h);
-	return h ? add_var(c, h, &o->index) : nomem(c);
+	tj_tensor *h = jit_sample_variable(c->a, c->site, "export", c->of, b->h, &o->index);
+	return h && (o->index < c->of->n || add_var(c, h, &o->index));
 }
 
 /* ---- numbers ---- */

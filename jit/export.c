@@ -12,11 +12,9 @@
 enum { MOST = 1024 /* combinations of sizes */ };
 
 typedef struct job {
-	tj_ctx *c;
-	const char *site;
-	tj_fn *f, *g;            /* g: the same body, in direct mode, with nothing of the user's */
-	tj_export_opts o;
 	jit_sample s;
+	tj_fn *g;                /* the same body, in direct mode, with nothing of the user's */
+	tj_export_opts o;
 	jit_program **at;        /* by combination */
 	jit_handles of;          /* by variable */
 	tj_scope *last;          /* of the last combination: what it holds is read later */
@@ -28,27 +26,19 @@ typedef struct job {
 	rt_store *code[JIT_PACK_CPUS];
 } job;
 
-static bool fail(job *j, tj_status code, const char *hint, const char *fmt, ...) RT_PRINTF(4, 5);
-static bool fail(job *j, tj_status code, const char *hint, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	jit_verror(j->c, j->site, code, "export", hint, fmt, ap);
-	va_end(ap);
-	return false;
-}
+#define fail(j, ...) jit_sample_fail(&(j)->s, __VA_ARGS__)
 static bool nomem(job *j) { return fail(j, TJ_ERR_NOMEM, NULL, "out of memory"); }
-static bool told(job *j, const rt_err *err) { return jit_report(j->c, j->site, err), false; }
+static bool told(job *j, const rt_err *err) { return jit_report(j->s.c, j->s.site, err), false; }
 
 /* ---- the function ---- */
 static bool is_plain(job *j)
 {
-	const tj_fn *f = j->f;
+	const tj_fn *f = j->s.f;
 	if (f->program) return fail(j, TJ_ERR_STATE, "copy its file", "%s was imported", f->name);
-	if (f->npass || f->opts.backend || j->c->engine->pass.n)
+	if (f->npass || f->opts.backend || j->s.c->engine->pass.n)
 		return fail(j, TJ_ERR_STATE, "leave out .passes and .backend", "%s has passes or a back end of the program", f->name);
 	if (f->opts.guard_filter) return fail(j, TJ_ERR_STATE, "leave out .guard_filter", "%s has guards that may be dropped", f->name);
-	if (j->c->settings)
+	if (j->s.c->settings)
 		return fail(j, TJ_ERR_STATE, "tj_set_settings(c, NULL)",
 		            "the context has other settings than the default, which a file does not keep");
 	return true;
@@ -77,8 +67,8 @@ static bool choose_sizes(job *j)
 	for (uint32_t i = 0; i < j->s.nsymbol; i++) {
 		j->s.symbol[i].most = jit_symbol_size(&j->s.symbol[i], each[i] - 1);
 		if (fewer)
-			rt_warn(&j->c->engine->rt.log,
-			        "export of %s: %s may be up to %lld in the file; .most allows more combinations of sizes", j->f->name,
+			rt_warn(&j->s.c->engine->rt.log,
+			        "export of %s: %s may be up to %lld in the file; .most allows more combinations of sizes", j->s.f->name,
 			        j->s.symbol[i].name, (long long)j->s.symbol[i].most);
 	}
 	j->s.n = (uint32_t)n;
@@ -100,10 +90,10 @@ static bool capture_all(job *j)
 	bool ok = in && (j->at = rt_calloc((j->s.n + 1) * sizeof *j->at));
 	if (!ok) nomem(j);
 	for (uint32_t k = 0; ok && k < j->s.n; k++) {
-		tj_scope *s = tj_push_at(j->site, j->c);
-		ok = s && jit_sample_make(&j->s, j->c, k, in) && (j->at[k] = jit_capture(j->c, j->site, j->g, in, j->o.scalars, &j->of));
+		tj_scope *s = tj_push_at(j->s.site, j->s.c);
+		ok = s && jit_sample_make(&j->s, j->s.c, k, in) && (j->at[k] = jit_capture(j->s.c, j->s.site, j->g, in, j->o.scalars, &j->of));
 		if (ok) jit_sample_drop(&j->s, in);
-		if (s && k + 1 < j->s.n) tj_pop_at(j->site, s);
+		if (s && k + 1 < j->s.n) tj_pop_at(j->s.site, s);
 		else j->last = s;
 	}
 	rt_free(in);
@@ -128,7 +118,7 @@ static bool prove(job *j)
 static const char *name_of(job *j, uint32_t i)
 {
 	char own[32];
-	const uint32_t n = j->f->nstate;
+	const uint32_t n = j->s.f->nstate;
 	uint32_t given = 0;
 	while (j->o.names && j->o.names[given]) given++;
 	if (i < given && i < n) return j->o.names[i];
@@ -149,11 +139,11 @@ static bool is_assigned(const jit_program *p, uint32_t var)
 static bool read_vars(job *j)
 {
 	jit_program *p = j->at[0];
-	const uint32_t first = j->f->nstate - j->f->nfreeze;
+	const uint32_t first = j->s.f->nstate - j->s.f->nfreeze;
 	size_t bytes = 0;
 	for (uint32_t i = 0; i < p->var.n; i++) {
 		jit_pvar *v = &p->var.v[i];
-		if (i >= first && (i < j->f->nstate || !is_assigned(p, i))) v->cell = false;
+		if (i >= first && (i < j->s.f->nstate || !is_assigned(p, i))) v->cell = false;
 		if (!(v->name = name_of(j, i))) return nomem(j);
 		v->at = bytes;
 		bytes += (v->bytes + JIT_PACK_ALIGN - 1) / JIT_PACK_ALIGN * JIT_PACK_ALIGN;
@@ -162,7 +152,7 @@ static bool read_vars(job *j)
 	if (!(j->data = rt_calloc(bytes + 1))) return nomem(j);
 	for (uint32_t i = 0; i < p->var.n; i++) {
 		const jit_pvar *v = &p->var.v[i];
-		if (v->bytes && tj_read_at(j->site, j->of.v[i], j->data + v->at, v->bytes) != TJ_OK) return false;
+		if (v->bytes && tj_read_at(j->s.site, j->of.v[i], j->data + v->at, v->bytes) != TJ_OK) return false;
 	}
 	return true;
 }
@@ -197,10 +187,10 @@ static bool compile_at_sizes(job *j, tj_ctx *c, tj_fn *f)
 	tj_tensor **in = rt_alloc((j->s.narg + 1) * sizeof *in);
 	bool ok = in || nomem(j);
 	for (uint32_t k = 0; ok && k < j->s.n; k++) {
-		tj_scope *s = tj_push_at(j->site, c);
-		ok = s && jit_sample_make(&j->s, c, k, in) && jit_call_dry(c, j->site, f, in, j->o.scalars, compile, NULL) == TJ_OK;
+		tj_scope *s = tj_push_at(j->s.site, c);
+		ok = s && jit_sample_make(&j->s, c, k, in) && jit_call_dry(c, j->s.site, f, in, j->o.scalars, compile, NULL) == TJ_OK;
 		if (ok) jit_sample_drop(&j->s, in);
-		if (s) tj_pop_at(j->site, s);
+		if (s) tj_pop_at(j->s.site, s);
 	}
 	rt_free(in);
 	return ok;
@@ -213,14 +203,14 @@ static bool compile_for(job *j, tj_ctx *c, const void *bytes, size_t n, int i)
 	const lo_backend *b = lo_backend_find("llvm", &why);
 	if (!b) return fail(j, TJ_ERR_COMPILE, ".cpus = \"\" writes a file without code", "there is no compiler: %s", why);
 	if (!lo_own_build(b)) return fail(j, TJ_ERR_COMPILE, "install both of one build", "libtj-llvm.so is of another build than the library");
-	tj_fn *f = tj_import_memory_at(j->site, c, bytes, n, TJ_OPTS(tj_import_opts, .recompile = true));
+	tj_fn *f = tj_import_memory_at(j->s.site, c, bytes, n, TJ_OPTS(tj_import_opts, .recompile = true));
 	if (!f) return false;
 	rt_store_free(f->store);
 	f->store = j->code[i] = rt_store_in_memory(NULL, true, &c->engine->rt.log);
 	f->cpu = j->cpu[i];
 	const bool ok = (f->store || nomem(j)) && compile_at_sizes(j, c, f);
 	f->store = NULL; /* the job has it */
-	tj_fn_free_at(j->site, f);
+	tj_fn_free_at(j->s.site, f);
 	return ok;
 }
 
@@ -238,7 +228,7 @@ static bool compile_all(job *j)
 			fail(j, e->code, e->hint, "%s: %s", e->op, e->message);
 		}
 		if (c) tj_close(c);
-		tj_ctx_use(j->c);
+		tj_ctx_use(j->s.c);
 	}
 	rt_free(bytes);
 	return ok;
@@ -264,8 +254,8 @@ static bool print(job *j)
 
 static void drop(job *j)
 {
-	if (j->last) tj_pop_at(j->site, j->last);
-	if (j->g) tj_fn_free_at(j->site, j->g);
+	if (j->last) tj_pop_at(j->s.site, j->last);
+	if (j->g) tj_fn_free_at(j->s.site, j->g);
 	for (uint32_t k = 0; j->at && k < j->s.n; k++) jit_program_free(j->at[k]);
 	for (int i = 0; i < j->ncpu; i++) rt_store_free(j->code[i]);
 	rt_vec_free(&j->of);
@@ -278,11 +268,11 @@ static void drop(job *j)
 tj_status tj_export_at(const char *site, tj_fn *f, const char *path, const tj_export_opts *opts)
 {
 	JIT_CURRENT(c, site);
-	job j = { .c = c, .site = site, .f = f };
+	job j = { .s = { .c = c, .site = site, .op = "export", .f = f } };
 	JIT_OPTIONS(tj_export_opts, o, opts);
 	if (!c || jit_refuses_in_body(c, site, "export")) return TJ_ERR_STATE;
 	j.o = o;
-	j.s = (jit_sample){ .c = c, .site = site, .op = "export", .f = f, .inputs = o.inputs, .scalars = o.scalars };
+	j.s.inputs = o.inputs, j.s.scalars = o.scalars;
 	bool ok = !jit_odd_size(o.size) || fail(&j, TJ_ERR_ARG, JIT_SIZES, o.size);
 	ok = ok && ((f && path) || fail(&j, TJ_ERR_ARG, "tj_export(f, \"step.tjx\", NULL)", f ? "path is NULL" : "the function is NULL"));
 	ok = ok &&

@@ -26,12 +26,6 @@ typedef struct graphs {
 static bool nomem(graphs *j) { return jit_sample_fail(&j->s, TJ_ERR_NOMEM, NULL, "out of memory"); }
 
 /* ---- the graph of one call ---- */
-/* The same tensor, or a constant with the same content. */
-static bool same(const tj_tensor *a, const tj_tensor *b)
-{
-	return a == b || (a->flags & b->flags & RT_CONSTANT && a->data == b->data && a->layout == b->layout);
-}
-
 static bool variable_of(graphs *j, jit_act *a, const jit_bound *b, ir_source *out)
 {
 	jit_from f;
@@ -40,13 +34,8 @@ static bool variable_of(graphs *j, jit_act *a, const jit_bound *b, ir_source *ou
 		return true;
 	}
 	out->kind = IR_FROM_VARIABLE;
-	for (out->index = 0; out->index < j->var.n; out->index++)
-		if (same(j->var.v[out->index], b->h)) return true;
-	if (b->h->kind != RT_CELL && !(b->h->flags & (RT_HEAP | RT_CONSTANT)))
-		return jit_sample_fail(&j->s, TJ_ERR_STATE, "pass it as an argument, tj_retain() it, or make it a parameter",
-		                       "the body reads a tensor of a scope around it");
-	tj_tensor *h = jit_sample_hold(a, b->h);
-	return (h && rt_push(&j->var, h)) || nomem(j);
+	tj_tensor *h = jit_sample_variable(a, j->s.site, j->s.op, &j->var, b->h, &out->index);
+	return h && (out->index < j->var.n || rt_push(&j->var, h) || nomem(j));
 }
 
 static ir_source number_of(const jit_act *a, uint32_t slot)

@@ -198,10 +198,28 @@ tj_fn *jit_copy_function(tj_ctx *c, const char *site, tj_fn *f)
 	return g;
 }
 
-tj_tensor *jit_sample_hold(jit_act *a, tj_tensor *t)
+/* The same tensor, or a constant with the same content. */
+static bool same(const tj_tensor *a, const tj_tensor *b)
+{
+	return a == b || (a->flags & b->flags & RT_CONSTANT && a->data == b->data && a->layout == b->layout);
+}
+
+static tj_tensor *hold(jit_act *a, tj_tensor *t)
 {
 	if (t->kind == RT_CELL || t->flags & RT_HEAP) return t;
 	tj_tensor *h = jit_new_value(a->ctx, a->scope->parent, rt_layout_ref(t->layout), rt_buffer_ref(t->buf), t->data);
 	if (h) h->flags |= RT_CONSTANT;
 	return h;
+}
+
+tj_tensor *jit_sample_variable(jit_act *a, const char *site, const char *op, const jit_handles *of, tj_tensor *t, uint32_t *index)
+{
+	for (*index = 0; *index < of->n; ++*index)
+		if (same(of->v[*index], t)) return of->v[*index];
+	if (t->kind != RT_CELL && !(t->flags & (RT_HEAP | RT_CONSTANT)))
+		return jit_error(a->ctx, site, TJ_ERR_STATE, op, "pass it as an argument, tj_retain() it, or make it a parameter",
+		                 "the body reads a tensor of a scope around it"),
+		       NULL;
+	tj_tensor *h = hold(a, t);
+	return h ? h : (jit_error(a->ctx, site, TJ_ERR_NOMEM, op, NULL, "out of memory"), NULL);
 }

@@ -33,9 +33,10 @@ bool jit_sample_zeros(jit_sample *j);     /* when sizes are set */
 bool jit_sample_make(jit_sample *j, tj_ctx *c, uint32_t k, tj_tensor **in);
 void jit_sample_drop(const jit_sample *j, tj_tensor **in); /* what of them no scope frees */
 void jit_sample_free(jit_sample *j);
-/* What the running call reads from outside of itself, as a handle that lives until the scope around the call is popped: a constant that the
- * body makes is gone with the call. NULL: out of memory. */
-tj_tensor *jit_sample_hold(jit_act *a, tj_tensor *t);
+/* What the running call reads from outside of itself: variable *index of `of`, which is the same tensor or a constant with the same
+ * content. *index = of->n: none of them is, and the returned handle may become one. It lives until the scope around the call is popped,
+ * since a constant that the body makes is gone with the call. NULL: an error, which is reported. */
+tj_tensor *jit_sample_variable(jit_act *a, const char *site, const char *op, const jit_handles *of, tj_tensor *t, uint32_t *index);
 /* The same body in direct mode, with nothing of the user's: no passes, filters and messages. NULL: the error is reported. */
 tj_fn *jit_copy_function(tj_ctx *c, const char *site, tj_fn *f);
 

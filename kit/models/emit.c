@@ -108,8 +108,6 @@ ow_v ow_where(ow *w, ow_v c, ow_v a, ow_v b)
 	return ow_cast(w, ow_op(w, "Where", as, 3, (ow_v[]){ c, ow_cast(w, a, as), ow_cast(w, b, as) }), t);
 }
 
-static bool is_float(tj_dtype t) { return t >= TJ_F16; }
-
 static void range_of(tj_dtype t, double *least, double *most)
 {
 	const int bits = (int)tj_dtype_size(t) * 8;
@@ -124,7 +122,7 @@ ow_v ow_convert(ow *w, ow_v a, tj_dtype to)
 		const ow_v x = from == TJ_F16 || from == TJ_BF16 ? ow_cast(w, a, TJ_F32) : a;
 		return ow_op1(w, "Not", ow_op2(w, "Equal", x, ow_const(w, ow_dtype(w, x), 0)));
 	}
-	if (!is_float(from) || is_float(to)) return ow_cast(w, a, to);
+	if (!ow_is_float(from) || ow_is_float(to)) return ow_cast(w, a, to);
 	const ow_v x = from == TJ_F64 ? a : ow_cast(w, a, TJ_F32);
 	const tj_dtype t = ow_dtype(w, x);
 	double least, most;
@@ -138,6 +136,39 @@ ow_v ow_convert(ow *w, ow_v a, tj_dtype to)
 	const ow_v inside = ow_cast(w, ow_where(w, high, zero, ow_where(w, low, zero, number)), to);
 	const int64_t top = to == TJ_I32 ? INT32_MAX : INT64_MAX;
 	return ow_where(w, high, ow_const_int(w, to, top), ow_where(w, low, ow_const_int(w, to, -top - 1), inside));
+}
+
+/* ---- what a graph takes and gives ---- */
+ow_info ow_open_info(ow *w, ow_bytes *to, uint32_t field, ow_v v)
+{
+	ow_info i = { .value = ow_open(to, field) };
+	ow_put_text(to, 1, w->value[v].name);
+	i.type = ow_open(to, 2);
+	i.tensor = ow_open(to, 1);
+	ow_put_int(to, 1, ox_type_of(w->value[v].dtype));
+	return i;
+}
+
+void ow_close_info(ow_bytes *to, ow_info i)
+{
+	ow_close(to, i.tensor);
+	ow_close(to, i.type);
+	ow_close(to, i.value);
+}
+
+void ow_put_info(ow *w, ow_bytes *to, uint32_t field, ow_v v, tj_node *like, int without)
+{
+	const ow_info i = ow_open_info(w, to, field, v);
+	const size_t shape = ow_open(to, 2);
+	for (int d = 0; like && d < tj_node_rank(like); d++) {
+		ow_size s;
+		if (d == without) continue;
+		const size_t dim = ow_open(to, 1);
+		if (!ow_dim_varies(w, like, d, &s)) ow_put_int(to, 1, ow_dim(like, d));
+		ow_close(to, dim);
+	}
+	ow_close(to, shape);
+	ow_close_info(to, i);
 }
 
 /* ---- constants: initializers, one for all that are equal ---- */
@@ -171,7 +202,7 @@ ow_v ow_i64(ow *w, int64_t v) { return ow_i64s(w, &v, 1); }
 
 ow_v ow_const_int(ow *w, tj_dtype dtype, int64_t v)
 {
-	if (is_float(dtype)) return ow_const(w, dtype, (double)v);
+	if (ow_is_float(dtype)) return ow_const(w, dtype, (double)v);
 	const int8_t a = (int8_t)v;
 	const int16_t b = (int16_t)v;
 	const int32_t c = (int32_t)v;
@@ -182,7 +213,7 @@ ow_v ow_const_int(ow *w, tj_dtype dtype, int64_t v)
 ow_v ow_const(ow *w, tj_dtype dtype, double v)
 {
 	const float f = (float)v;
-	if (!is_float(dtype)) return ow_const_int(w, dtype, (int64_t)v);
+	if (!ow_is_float(dtype)) return ow_const_int(w, dtype, (int64_t)v);
 	if (dtype == TJ_F64) return ow_initializer_of(w, dtype, 0, NULL, &v, sizeof v);
 	const ow_v x = ow_initializer_of(w, TJ_F32, 0, NULL, &f, sizeof f);
 	return ow_cast(w, x, dtype);

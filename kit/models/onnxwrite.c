@@ -441,10 +441,7 @@ static ow_v named(ow *w, const char *name, tj_dtype t)
 
 static void value_info(ow *w, ow_bytes *to, uint32_t field, ow_v v, int rank, const int64_t *dim, const char *const *symbol)
 {
-	const size_t at = ow_open(to, field);
-	ow_put_text(to, 1, w->value[v].name);
-	const size_t type = ow_open(to, 2), tensor = ow_open(to, 1);
-	ow_put_int(to, 1, ox_type_of(w->value[v].dtype));
+	const ow_info i = ow_open_info(w, to, field, v);
 	const size_t shape = ow_open(to, 2);
 	for (int d = 0; d < rank; d++) {
 		const size_t one = ow_open(to, 1);
@@ -455,9 +452,7 @@ static void value_info(ow *w, ow_bytes *to, uint32_t field, ow_v v, int rank, co
 		ow_close(to, one);
 	}
 	ow_close(to, shape);
-	ow_close(to, tensor);
-	ow_close(to, type);
-	ow_close(to, at);
+	ow_close_info(to, i);
 }
 
 /* The size as a value: that of an argument which has it. */

@@ -113,18 +113,27 @@ ow_v ow_value_of(ow *w, tj_node *n);
 const char *ow_name_new(ow *w, const char *fmt, ...) TJ_PRINTF(2, 3);
 ow_v ow_new_value(ow *w, const char *name, tj_dtype dtype);
 
+static inline bool ow_is_float(tj_dtype t) { return t >= TJ_F16; }
+
 /* emit.c: nodes of the file. Attributes come before their node. */
 void ow_attr_int(ow *w, const char *name, int64_t v);
 void ow_attr_float(ow *w, const char *name, double v);
 void ow_attr_text(ow *w, const char *name, const char *v);
 void ow_attr_ints(ow *w, const char *name, const int64_t *v, int n);
 void ow_attr_graph(ow *w, const char *name, const ow_bytes *graph);
+/* A ValueInfoProto: its name and dtype; the caller writes a shape. */
+typedef struct ow_info { size_t value, type, tensor; } ow_info;
+ow_info ow_open_info(ow *w, ow_bytes *to, uint32_t field, ow_v v);
+void ow_close_info(ow_bytes *to, ow_info i);
+/* With the shape of `like`, without axis `without` (-1: with all); sizes that vary are left open. like NULL: 0-d */
+void ow_put_info(ow *w, ow_bytes *to, uint32_t field, ow_v v, tj_node *like, int without);
 void ow_emit(ow *w, const char *op, int n, const ow_v *in, int nout, ow_v *out); /* out: values that exist */
 ow_v ow_op(ow *w, const char *op, tj_dtype dtype, int n, const ow_v *in);        /* a new value */
 ow_v ow_op1(ow *w, const char *op, ow_v a);   /* of the operand's dtype; of a comparison bool */
 ow_v ow_op2(ow *w, const char *op, ow_v a, ow_v b);
 ow_v ow_where(ow *w, ow_v c, ow_v a, ow_v b); /* also of dtypes for which runtimes have none */
 ow_v ow_cast(ow *w, ow_v a, tj_dtype to);     /* as ONNX has it: out of range it is undefined */
+static inline ow_v ow_back(ow *w, const tj_node *n, ow_v v) { return ow_cast(w, v, tj_node_dtype(n)); } /* to the dtype of the node */
 ow_v ow_convert(ow *w, ow_v a, tj_dtype to);  /* as tjit has it: saturates, NaN gives 0 */
 ow_v ow_i64s(ow *w, const int64_t *v, int n); /* [n] */
 ow_v ow_i64(ow *w, int64_t v);                /* [1] */

@@ -9,26 +9,6 @@ static void *room(ow *w, int n, size_t size)
 	return p;
 }
 
-/* The dtype, and the sizes that do not vary; like NULL: 0-d. */
-static void value_info(ow *w, ow_bytes *g, uint32_t field, ow_v v, tj_node *like)
-{
-	const size_t at = ow_open(g, field);
-	ow_put_text(g, 1, w->value[v].name);
-	const size_t type = ow_open(g, 2), tensor = ow_open(g, 1);
-	ow_put_int(g, 1, ox_type_of(w->value[v].dtype));
-	const size_t shape = ow_open(g, 2);
-	for (int d = 0; like && d < tj_node_rank(like); d++) {
-		ow_size s;
-		const size_t dim = ow_open(g, 1);
-		if (!ow_dim_varies(w, like, d, &s)) ow_put_int(g, 1, ow_dim(like, d));
-		ow_close(g, dim);
-	}
-	ow_close(g, shape);
-	ow_close(g, tensor);
-	ow_close(g, type);
-	ow_close(g, at);
-}
-
 /* Writes the nodes of a callback to w->body; operand: by operand of the node around it. out: its outputs. */
 static bool region(ow *w, tj_graph *g, const ow_v *operand, ow_v *out)
 {
@@ -69,7 +49,7 @@ static bool branch(ow *w, tj_graph *g, const ow_v *x, const char *name, ow_bytes
 	for (int i = 0; ok && i < n; i++) out[i] = own(w, out[i]);
 	w->body = outer;
 	ow_put_text(to, 2, name);
-	for (int i = 0; ok && i < n; i++) value_info(w, to, 12, out[i], tj_graph_output(g, i));
+	for (int i = 0; ok && i < n; i++) ow_put_info(w, to, 12, out[i], tj_graph_output(g, i), -1);
 	return ok;
 }
 
@@ -127,11 +107,11 @@ static bool turn(ow *w, loop *l, ow_bytes *g)
 	if (ok) go[0] = own(w, go[0]);
 	w->body = outer;
 	ow_put_text(g, 2, tj_node_op(l->n));
-	value_info(w, g, 11, i, NULL);
-	value_info(w, g, 11, c, NULL);
-	for (int k = 0; ok && k < l->carries; k++) value_info(w, g, 11, in[k], tj_node_input(l->n, k));
-	if (ok) value_info(w, g, 12, go[0], NULL);
-	for (int k = 0; ok && k < l->nout; k++) value_info(w, g, 12, out[k], tj_graph_output(l->body, k));
+	ow_put_info(w, g, 11, i, NULL, -1);
+	ow_put_info(w, g, 11, c, NULL, -1);
+	for (int k = 0; ok && k < l->carries; k++) ow_put_info(w, g, 11, in[k], tj_node_input(l->n, k), -1);
+	if (ok) ow_put_info(w, g, 12, go[0], NULL, -1);
+	for (int k = 0; ok && k < l->nout; k++) ow_put_info(w, g, 12, out[k], tj_graph_output(l->body, k), -1);
 	return ok;
 }
 

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-static bool is_float(tj_dtype t) { return t >= TJ_F16; }
-
 ow_v ow_first(ow *w, tj_node *n, const ow_v *x) { return (void)w, (void)n, x[0]; }
 
 /* ---- shapes ---- */
@@ -237,7 +235,7 @@ ow_v ow_scatter(ow *w, tj_node *n, const ow_v *x)
 	     s = ow_cast(w, cut(w, tj_node_input(n, 1), tj_node_input(n, 2), x[2]), ow_dtype(w, a));
 	const int64_t one[] = { 1 };
 	if (bare) a = ow_reshape(w, a, one, 1), i = ow_reshape(w, i, one, 1), s = ow_reshape(w, s, one, 1);
-	const bool extreme = k >= 3 && is_float(t) && !w->o.finite;
+	const bool extreme = k >= 3 && ow_is_float(t) && !w->o.finite;
 	ow_v y = (extreme ? scattered_extreme : scattered)(w, n, how[k].reduction, a, i, s);
 	if (bare) y = ow_reshape(w, y, one, 0);
 	return t == TJ_BOOL ? ow_convert(w, y, t) : ow_cast(w, y, t);
@@ -272,5 +270,5 @@ ow_v ow_eye(ow *w, tj_node *n, const ow_v *x)
 	const ow_v row = ow_unsqueeze(w, ow_range(w, ow_dim_value(w, n, 0)), (int64_t[]){ 1 }, 1),
 		   column = ow_range(w, ow_dim_value(w, n, 1));
 	const ow_v on = ow_op2(w, "Equal", row, column);
-	return is_float(tj_node_dtype(n)) ? ow_cast(w, ow_cast(w, on, TJ_F32), tj_node_dtype(n)) : ow_cast(w, on, tj_node_dtype(n));
+	return ow_is_float(tj_node_dtype(n)) ? ow_cast(w, ow_cast(w, on, TJ_F32), tj_node_dtype(n)) : ow_cast(w, on, tj_node_dtype(n));
 }

@@ -21,19 +21,15 @@ static int bit_of(tj_dtype t)
 	}
 }
 
-static bool is_float(tj_dtype t) { return t >= TJ_F16; }
-
 /* Narrow floats are computed in f32 and narrow integers in i32, as tjit does; each result is rounded, or wraps, once. */
 ow_v ow_work(ow *w, const ow_row *r, ow_v v)
 {
 	const tj_dtype t = ow_dtype(w, v);
 	if (r->types & bit_of(t) || !r->types) return v;
-	if (is_float(t)) return ow_cast(w, v, r->types & OW_F32 || t == TJ_F64 ? TJ_F32 : TJ_F64);
+	if (ow_is_float(t)) return ow_cast(w, v, r->types & OW_F32 || t == TJ_F64 ? TJ_F32 : TJ_F64);
 	if (r->types & OW_I32 && t != TJ_I64) return ow_cast(w, v, TJ_I32);
 	return r->types & OW_I64 ? ow_cast(w, v, TJ_I64) : v;
 }
-
-static ow_v back(ow *w, const tj_node *n, ow_v v) { return ow_cast(w, v, tj_node_dtype(n)); }
 
 /* An op of ONNX with the same operands. */
 ow_v ow_same(ow *w, tj_node *n, const ow_v *x)
@@ -42,7 +38,7 @@ ow_v ow_same(ow *w, tj_node *n, const ow_v *x)
 	ow_v in[3] = { 0 };
 	const int k = tj_node_inputs(n) < 3 ? tj_node_inputs(n) : 3;
 	for (int i = 0; i < k; i++) in[i] = ow_work(w, r, x[i]);
-	return back(w, n, ow_op(w, r->becomes, ow_dtype(w, in[0]), k, in));
+	return ow_back(w, n, ow_op(w, r->becomes, ow_dtype(w, in[0]), k, in));
 }
 
 ow_v ow_no(ow *w, tj_node *n, const ow_v *x)
@@ -140,40 +136,40 @@ static ow_v float_floor(ow *w, ow_v a, ow_v b)
 ow_v ow_floor_divide(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]);
-	return back(w, n, is_float(ow_dtype(w, a)) ? float_floor(w, a, b) : ow_floor_quotient(w, a, b));
+	return ow_back(w, n, ow_is_float(ow_dtype(w, a)) ? float_floor(w, a, b) : ow_floor_quotient(w, a, b));
 }
 
 ow_v ow_trunc_divide(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]);
-	if (!is_float(ow_dtype(w, a))) return back(w, n, quotient(w, a, b, NULL));
+	if (!ow_is_float(ow_dtype(w, a))) return ow_back(w, n, quotient(w, a, b, NULL));
 	const ow_v q = ow_op2(w, "Div", a, b);
-	return back(w, n, ow_where(w, negative(w, q), ow_op1(w, "Ceil", q), ow_op1(w, "Floor", q)));
+	return ow_back(w, n, ow_where(w, negative(w, q), ow_op1(w, "Ceil", q), ow_op1(w, "Floor", q)));
 }
 
 ow_v ow_remainder(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]);
 	ow_v r;
-	if (is_float(ow_dtype(w, a))) {
+	if (ow_is_float(ow_dtype(w, a))) {
 		r = float_mod(w, a, b);
 		const ow_v z = with_sign(w, constant(w, a, 0), signed_zero(w, b));
 		const ow_v of_b = ow_where(w, ow_op2(w, "Equal", r, constant(w, r, 0)), z, r);
-		return back(w, n, ow_where(w, other_side(w, r, b), ow_op2(w, "Add", r, b), of_b));
+		return ow_back(w, n, ow_where(w, other_side(w, r, b), ow_op2(w, "Add", r, b), of_b));
 	}
 	quotient(w, a, b, &r);
-	return back(w, n, ow_where(w, other_side(w, r, b), ow_op2(w, "Add", r, b), r));
+	return ow_back(w, n, ow_where(w, other_side(w, r, b), ow_op2(w, "Add", r, b), r));
 }
 
 ow_v ow_fmod(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]);
 	ow_v r;
-	if (is_float(ow_dtype(w, a)))
+	if (ow_is_float(ow_dtype(w, a)))
 		r = float_mod(w, a, b);
 	else
 		quotient(w, a, b, &r);
-	return back(w, n, r);
+	return ow_back(w, n, r);
 }
 
 /* ---- powers ---- */
@@ -200,13 +196,13 @@ static ow_v int_pow(ow *w, ow_v a, ow_v b)
 ow_v ow_pow(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]);
-	return back(w, n, is_float(ow_dtype(w, a)) ? ow_op2(w, "Pow", a, b) : int_pow(w, a, b));
+	return ow_back(w, n, ow_is_float(ow_dtype(w, a)) ? ow_op2(w, "Pow", a, b) : int_pow(w, a, b));
 }
 
 ow_v ow_exp2(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]);
-	return back(w, n, ow_op2(w, "Pow", constant(w, a, 2), a));
+	return ow_back(w, n, ow_op2(w, "Pow", constant(w, a, 2), a));
 }
 
 ow_v ow_ldexp(ow *w, tj_node *n, const ow_v *x)
@@ -216,7 +212,7 @@ ow_v ow_ldexp(ow *w, tj_node *n, const ow_v *x)
 	const ow_v b = ow_op(w, "Clip", TJ_F64, 3, in), half = ow_op1(w, "Floor", ow_op2(w, "Div", b, constant(w, a, 3)));
 	const ow_v step = ow_op2(w, "Pow", two_, half), rest = ow_op2(w, "Sub", ow_op2(w, "Sub", b, half), half);
 	const ow_v y = ow_op2(w, "Mul", ow_op2(w, "Mul", a, step), step);
-	return back(w, n, ow_op2(w, "Mul", y, ow_op2(w, "Pow", two_, rest)));
+	return ow_back(w, n, ow_op2(w, "Mul", y, ow_op2(w, "Pow", two_, rest)));
 }
 
 ow_v ow_cbrt(ow *w, tj_node *n, const ow_v *x)
@@ -229,7 +225,7 @@ ow_v ow_cbrt(ow *w, tj_node *n, const ow_v *x)
 		const ow_v far = ow_op2(w, "Or", ow_op1(w, "IsInf", m), ow_op2(w, "Equal", sq, constant(w, a, 0)));
 		r = ow_where(w, far, r, ow_op2(w, "Sub", r, d));
 	}
-	return back(w, n, ow_where(w, negative(w, a), ow_op1(w, "Neg", r), ow_where(w, ow_op2(w, "Equal", a, constant(w, a, 0)), a, r)));
+	return ow_back(w, n, ow_where(w, negative(w, a), ow_op1(w, "Neg", r), ow_where(w, ow_op2(w, "Equal", a, constant(w, a, 0)), a, r)));
 }
 
 /* ---- extremes, signs ---- */
@@ -240,21 +236,21 @@ ow_v ow_fmin(ow *w, tj_node *n, const ow_v *x)
 	const bool most = !strcmp(r->becomes, "Max");
 	if (tj_node_dtype(n) == TJ_BOOL) return ow_op2(w, most ? "Or" : "And", x[0], x[1]);
 	const ow_v m = ow_op2(w, r->becomes, a, b);
-	if (!is_float(ow_dtype(w, a))) return back(w, n, m);
-	return back(w, n, ow_where(w, ow_op1(w, "IsNaN", a), b, ow_where(w, ow_op1(w, "IsNaN", b), a, m)));
+	if (!ow_is_float(ow_dtype(w, a))) return ow_back(w, n, m);
+	return ow_back(w, n, ow_where(w, ow_op1(w, "IsNaN", a), b, ow_where(w, ow_op1(w, "IsNaN", b), a, m)));
 }
 
 ow_v ow_clamp(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_row *r = ow_row_of(n);
 	const ow_v a = ow_work(w, r, x[0]), lo = ow_work(w, r, x[1]), hi = ow_work(w, r, x[2]);
-	return back(w, n, ow_op2(w, "Min", ow_op2(w, "Max", a, lo), hi));
+	return ow_back(w, n, ow_op2(w, "Min", ow_op2(w, "Max", a, lo), hi));
 }
 
 ow_v ow_copysign(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]);
-	return back(w, n, with_sign(w, a, signed_zero(w, b)));
+	return ow_back(w, n, with_sign(w, a, signed_zero(w, b)));
 }
 
 ow_v ow_signbit(ow *w, tj_node *n, const ow_v *x)
@@ -262,16 +258,16 @@ ow_v ow_signbit(ow *w, tj_node *n, const ow_v *x)
 	const tj_dtype t = ow_dtype(w, x[0]);
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]);
 	(void)t;
-	return is_float(ow_dtype(w, a)) ? signed_zero(w, a) : negative(w, a);
+	return ow_is_float(ow_dtype(w, a)) ? signed_zero(w, a) : negative(w, a);
 }
 
 ow_v ow_sign(ow *w, tj_node *n, const ow_v *x)
 {
 	if (tj_node_dtype(n) == TJ_BOOL) return x[0];
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]), s = ow_op1(w, "Sign", a);
-	if (!is_float(ow_dtype(w, a))) return back(w, n, s);
+	if (!ow_is_float(ow_dtype(w, a))) return ow_back(w, n, s);
 	const ow_v plain = ow_op2(w, "Or", ow_op2(w, "Equal", a, constant(w, a, 0)), ow_op1(w, "IsNaN", a));
-	return back(w, n, ow_where(w, plain, a, s));
+	return ow_back(w, n, ow_where(w, plain, a, s));
 }
 
 ow_v ow_heaviside(ow *w, tj_node *n, const ow_v *x)
@@ -279,13 +275,13 @@ ow_v ow_heaviside(ow *w, tj_node *n, const ow_v *x)
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]), b = ow_work(w, ow_row_of(n), x[1]), zero = constant(w, a, 0);
 	const ow_v below = ow_where(w, ow_op2(w, "Less", a, zero), zero, a), one = constant(w, a, 1);
 	const ow_v above = ow_where(w, ow_op2(w, "Greater", a, zero), one, below);
-	return back(w, n, ow_where(w, ow_op2(w, "Equal", a, zero), b, above));
+	return ow_back(w, n, ow_where(w, ow_op2(w, "Equal", a, zero), b, above));
 }
 
 ow_v ow_square(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]);
-	return back(w, n, ow_op2(w, "Mul", a, a));
+	return ow_back(w, n, ow_op2(w, "Mul", a, a));
 }
 
 /* In f64, which holds the product of two f32. */
@@ -293,7 +289,7 @@ ow_v ow_fma(ow *w, tj_node *n, const ow_v *x)
 {
 	const tj_dtype t = tj_node_dtype(n), as = t == TJ_F16 || t == TJ_BF16 ? TJ_F32 : TJ_F64;
 	const ow_v a = ow_cast(w, x[0], TJ_F64), b = ow_cast(w, x[1], TJ_F64), c = ow_cast(w, x[2], TJ_F64);
-	return back(w, n, ow_cast(w, ow_op2(w, "Add", ow_op2(w, "Mul", a, b), c), as));
+	return ow_back(w, n, ow_cast(w, ow_op2(w, "Add", ow_op2(w, "Mul", a, b), c), as));
 }
 
 /* In f64, where the squares of f32 do not overflow; those of f64 are scaled. */
@@ -308,7 +304,7 @@ ow_v ow_hypot(ow *w, tj_node *n, const ow_v *x)
 	const ow_v s = ow_op2(w, "Add", ow_op2(w, "Mul", a, a), ow_op2(w, "Mul", b, b));
 	const ow_v far = ow_op2(w, "Or", ow_op1(w, "IsInf", a), ow_op1(w, "IsInf", b));
 	const ow_v r = ow_op1(w, "Sqrt", s), y = by ? ow_op2(w, "Mul", r, by) : r;
-	return back(w, n, ow_where(w, far, constant(w, a, INFINITY), y));
+	return ow_back(w, n, ow_where(w, far, constant(w, a, INFINITY), y));
 }
 
 /* ---- rounding ---- */
@@ -317,15 +313,15 @@ static ow_v truncated(ow *w, ow_v a) { return ow_where(w, negative(w, a), ow_op1
 ow_v ow_round(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_row *r = ow_row_of(n);
-	if (!is_float(tj_node_dtype(n))) return x[0];
+	if (!ow_is_float(tj_node_dtype(n))) return x[0];
 	const ow_v a = ow_work(w, r, x[0]);
-	return back(w, n, strcmp(r->name, "trunc") ? ow_op1(w, r->becomes, a) : truncated(w, a));
+	return ow_back(w, n, strcmp(r->name, "trunc") ? ow_op1(w, r->becomes, a) : truncated(w, a));
 }
 
 ow_v ow_frac(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]);
-	return back(w, n, ow_op2(w, "Sub", a, truncated(w, a)));
+	return ow_back(w, n, ow_op2(w, "Sub", a, truncated(w, a)));
 }
 
 /* ---- bits ---- */
@@ -358,11 +354,11 @@ ow_v ow_shift(ow *w, tj_node *n, const ow_v *x)
 	const ow_v outside = ow_op2(w, "Or", ow_op2(w, "Less", b, zero), ow_op2(w, "Greater", b, top));
 	const ow_v by = ow_where(w, outside, top, b);
 	if (!strcmp(tj_node_op(n), "shift_left"))
-		return back(w, n, ow_where(w, outside, constant(w, a, 0), ow_op2(w, "Mul", a, power_of_two(w, by))));
+		return ow_back(w, n, ow_where(w, outside, constant(w, a, 0), ow_op2(w, "Mul", a, power_of_two(w, by))));
 	const ow_v half = ow_op2(w, "Div", by, constant(w, b, 2)),
 		   rest = ow_op2(w, "Sub", by, half); /* two steps: 2^(width - 1) is negative */
 	const ow_v y = ow_floor_quotient(w, ow_floor_quotient(w, a, power_of_two(w, half)), power_of_two(w, rest));
-	return back(w, n, ow_where(w, outside, ow_where(w, negative(w, a), constant(w, a, -1), constant(w, a, 0)), y));
+	return ow_back(w, n, ow_where(w, outside, ow_where(w, negative(w, a), constant(w, a, -1), constant(w, a, 0)), y));
 }
 
 ow_v ow_count_bits(ow *w, tj_node *n, const ow_v *x)
@@ -374,7 +370,7 @@ ow_v ow_count_bits(ow *w, tj_node *n, const ow_v *x)
 	const ow_v a = ow_unsqueeze(w, ow_op1(w, "Abs", wide), &last, 1), q = ow_op2(w, "Div", a, ow_i64s(w, p, width));
 	const ow_v even = ow_op2(w, "Mul", ow_op2(w, "Div", q, ow_const_int(w, TJ_I64, 2)), ow_const_int(w, TJ_I64, 2));
 	const ow_v bit = ow_op1(w, "Abs", ow_op2(w, "Sub", q, even));
-	return back(w, n, ow_reduce(w, "ReduceSum", bit, &last, 1, false));
+	return ow_back(w, n, ow_reduce(w, "ReduceSum", bit, &last, 1, false));
 }
 
 /* Euclid's algorithm, by a Loop that runs until all remainders are 0. */
@@ -397,23 +393,17 @@ ow_v ow_gcd(ow *w, tj_node *n, const ow_v *x)
 	ow_put_text(&graph, 2, "gcd");
 	const ow_v in[4] = { turn, go, a, b }, res[3] = { more, next_a, next_b };
 	for (int i = 0; i < 7; i++) {
-		const ow_v v = i < 4 ? in[i] : res[i - 4];
-		const size_t at = ow_open(&graph, i < 4 ? 11 : 12);
-		ow_put_text(&graph, 1, w->value[v].name);
-		const size_t type = ow_open(&graph, 2), tensor = ow_open(&graph, 1);
-		ow_put_int(&graph, 1, ox_type_of(w->value[v].dtype));
-		if (i == 0 || i == 1 || i == 4) ow_close(&graph, ow_open(&graph, 2));
-		ow_close(&graph, tensor);
-		ow_close(&graph, type);
-		ow_close(&graph, at);
+		const ow_info info = ow_open_info(w, &graph, i < 4 ? 11 : 12, i < 4 ? in[i] : res[i - 4]);
+		if (i == 0 || i == 1 || i == 4) ow_close(&graph, ow_open(&graph, 2)); /* 0-d; the shape of the others is not told */
+		ow_close_info(&graph, info);
 	}
 	w->body = outer;
 	ow_attr_graph(w, "body", &graph);
 	free(graph.v);
 	ow_emit(w, "Loop", 4, (ow_v[]){ 0, ow_const_int(w, TJ_BOOL, 1), a0, b0 }, 2, out);
 	const ow_v g = ow_op1(w, "Abs", out[0]);
-	if (!strcmp(tj_node_op(n), "gcd")) return back(w, n, g);
-	return back(w, n, ow_op2(w, "Mul", quotient(w, ow_op1(w, "Abs", x0), g, NULL), ow_op1(w, "Abs", y0)));
+	if (!strcmp(tj_node_op(n), "gcd")) return ow_back(w, n, g);
+	return ow_back(w, n, ow_op2(w, "Mul", quotient(w, ow_op1(w, "Abs", x0), g, NULL), ow_op1(w, "Abs", y0)));
 }
 
 /* ---- comparison, logic ---- */
@@ -434,7 +424,7 @@ ow_v ow_logic(ow *w, tj_node *n, const ow_v *x)
 ow_v ow_is(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_row *r = ow_row_of(n);
-	const ow_v a = is_float(ow_dtype(w, x[0])) ? ow_work(w, r, x[0]) : ow_cast(w, x[0], TJ_F32), y = ow_op1(w, r->becomes, a);
+	const ow_v a = ow_is_float(ow_dtype(w, x[0])) ? ow_work(w, r, x[0]) : ow_cast(w, x[0], TJ_F32), y = ow_op1(w, r->becomes, a);
 	return strcmp(r->name, "isfinite") ? y : ow_op1(w, "Not", ow_op2(w, "Or", y, ow_op1(w, "IsNaN", a)));
 }
 
@@ -450,7 +440,7 @@ ow_v ow_cast_row(ow *w, tj_node *n, const ow_v *x) { return ow_convert(w, x[0], 
 /* ---- maths ---- */
 ow_v ow_rsqrt(ow *w, tj_node *n, const ow_v *x)
 {
-	return back(w, n, ow_op1(w, "Reciprocal", ow_op1(w, "Sqrt", ow_work(w, ow_row_of(n), x[0]))));
+	return ow_back(w, n, ow_op1(w, "Reciprocal", ow_op1(w, "Sqrt", ow_work(w, ow_row_of(n), x[0]))));
 }
 
 /* Kahan's: with u = exp(a) rounded, (u - 1) * a / log(u) is exact to a few units. In f64. */
@@ -462,7 +452,7 @@ static ow_v exp_minus_one(ow *w, ow_v a)
 	return ow_where(w, ow_op2(w, "Equal", u, one), a, y);
 }
 
-ow_v ow_expm1(ow *w, tj_node *n, const ow_v *x) { return back(w, n, exp_minus_one(w, ow_cast(w, x[0], TJ_F64))); }
+ow_v ow_expm1(ow *w, tj_node *n, const ow_v *x) { return ow_back(w, n, exp_minus_one(w, ow_cast(w, x[0], TJ_F64))); }
 
 static ow_v log_above_one(ow *w, ow_v a) /* log(1 + a) in f64 */
 {
@@ -472,18 +462,18 @@ static ow_v log_above_one(ow *w, ow_v a) /* log(1 + a) in f64 */
 	return ow_where(w, ow_op2(w, "Equal", u, one), a, y);
 }
 
-ow_v ow_log1p(ow *w, tj_node *n, const ow_v *x) { return back(w, n, log_above_one(w, ow_cast(w, x[0], TJ_F64))); }
+ow_v ow_log1p(ow *w, tj_node *n, const ow_v *x) { return ow_back(w, n, log_above_one(w, ow_cast(w, x[0], TJ_F64))); }
 
 ow_v ow_log_base(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_cast(w, x[0], TJ_F64);
-	return back(w, n, ow_op2(w, "Div", ow_op1(w, "Log", a), constant(w, a, strcmp(tj_node_op(n), "log2") ? log(10) : log(2))));
+	return ow_back(w, n, ow_op2(w, "Div", ow_op1(w, "Log", a), constant(w, a, strcmp(tj_node_op(n), "log2") ? log(10) : log(2))));
 }
 
 ow_v ow_tan(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]);
-	return back(w, n, ow_dtype(w, a) == TJ_F32 ? ow_op1(w, "Tan", a) : ow_op2(w, "Div", ow_op1(w, "Sin", a), ow_op1(w, "Cos", a)));
+	return ow_back(w, n, ow_dtype(w, a) == TJ_F32 ? ow_op1(w, "Tan", a) : ow_op2(w, "Div", ow_op1(w, "Sin", a), ow_op1(w, "Cos", a)));
 }
 
 /* log(2 a), where 2 a could overflow */
@@ -522,7 +512,7 @@ static ow_v hyperbolic_f64(ow *w, const char *op, ow_v a)
 ow_v ow_hyperbolic(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]);
-	return back(w, n, ow_dtype(w, a) == TJ_F32 ? ow_op1(w, ow_row_of(n)->becomes, a) : hyperbolic_f64(w, tj_node_op(n), a));
+	return ow_back(w, n, ow_dtype(w, a) == TJ_F32 ? ow_op1(w, ow_row_of(n)->becomes, a) : hyperbolic_f64(w, tj_node_op(n), a));
 }
 
 ow_v ow_atan2(ow *w, tj_node *n, const ow_v *x)
@@ -533,7 +523,7 @@ ow_v ow_atan2(ow *w, tj_node *n, const ow_v *x)
 	const ow_v zero = constant(w, y, 0), none = ow_op2(w, "And", ow_op2(w, "Equal", y, zero), ow_op2(w, "Equal", a, zero));
 	const ow_v r = ow_op1(w, "Atan", ow_where(w, none, y, ow_op2(w, "Div", p, q)));
 	const ow_v turn = ow_where(w, signed_zero(w, y), ow_op1(w, "Neg", pi), pi);
-	return back(w, n, ow_where(w, signed_zero(w, a), ow_op2(w, "Add", ow_where(w, none, zero, r), turn), r));
+	return ow_back(w, n, ow_where(w, signed_zero(w, a), ow_op2(w, "Add", ow_where(w, none, zero, r), turn), r));
 }
 
 ow_v ow_sinc(ow *w, tj_node *n, const ow_v *x)
@@ -544,7 +534,7 @@ ow_v ow_sinc(ow *w, tj_node *n, const ow_v *x)
 	const ow_v half = ow_op2(w, "Mul", a, constant(w, a, 0.5)), turns = ow_op2(w, "Mul", ow_op1(w, "Round", half), constant(w, a, 2));
 	const ow_v sine = ow_op1(w, "Sin", ow_op2(w, "Mul", ow_op2(w, "Sub", a, turns), constant(w, a, M_PI)));
 	const ow_v y = ow_where(w, whole, none, ow_op2(w, "Div", sine, p));
-	return back(w, n, ow_where(w, zero, constant(w, a, 1), y));
+	return ow_back(w, n, ow_where(w, zero, constant(w, a, 1), y));
 }
 
 /* erfc(a) = t exp(-a^2 + p(t)), t = 1 / (1 + a / 2): Numerical Recipes, erfcc(); good to 1.2e-7 of the value at all a. */
@@ -562,7 +552,7 @@ ow_v ow_erfc(ow *w, tj_node *n, const ow_v *x)
 	for (size_t i = 1; i < sizeof p / sizeof *p; i++) y = ow_op2(w, "Add", ow_op2(w, "Mul", y, t), constant(w, a, p[i]));
 	const ow_v e = ow_op2(w, "Mul", t, ow_op1(w, "Exp", ow_op2(w, "Sub", y, ow_op2(w, "Mul", m, m))));
 	const ow_v c = ow_where(w, negative(w, a), ow_op2(w, "Sub", constant(w, a, 2), e), e);
-	return back(w, n, normal ? ow_op2(w, "Mul", half, c) : c);
+	return ow_back(w, n, normal ? ow_op2(w, "Mul", half, c) : c);
 }
 
 /* ---- activations ---- */
@@ -594,5 +584,5 @@ ow_v ow_activation(ow *w, tj_node *n, const ow_v *x)
 	const ow_row *r = ow_row_of(n);
 	const ow_v a = ow_work(w, r, x[0]);
 	if (tj_node_inputs(n) == 2) ow_attr_float(w, "alpha", number(tj_node_input(n, 1)));
-	return back(w, n, ow_op1(w, r->becomes, a));
+	return ow_back(w, n, ow_op1(w, r->becomes, a));
 }

@@ -4,9 +4,6 @@
 
 #include <math.h>
 
-static bool is_float(tj_dtype t) { return t >= TJ_F16; }
-static ow_v back(ow *w, const tj_node *n, ow_v v) { return ow_cast(w, v, tj_node_dtype(n)); }
-
 /* ---- reductions: attributes keepdim, then axes; none: all ---- */
 static int axes_of(const tj_node *n, int first, int64_t *axis)
 {
@@ -28,23 +25,23 @@ ow_v ow_reduce_row(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_row *r = ow_row_of(n);
 	const tj_dtype t = tj_node_dtype(n);
-	return back(w, n, reduced(w, n, r->becomes, ow_work(w, r, is_float(t) ? x[0] : ow_cast(w, x[0], t))));
+	return ow_back(w, n, reduced(w, n, r->becomes, ow_work(w, r, ow_is_float(t) ? x[0] : ow_cast(w, x[0], t))));
 }
 
 /* Runtimes lose a NaN in a maximum, or find it only where it comes first. */
-static bool keeps_nan(const ow *w, ow_v v) { return is_float(ow_dtype(w, v)) && !w->o.finite; }
+static bool keeps_nan(const ow *w, ow_v v) { return ow_is_float(ow_dtype(w, v)) && !w->o.finite; }
 
 ow_v ow_extreme(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_row *r = ow_row_of(n);
 	const ow_v a = ow_work(w, r, x[0]);
-	if (!keeps_nan(w, a)) return back(w, n, reduced(w, n, r->becomes, a));
+	if (!keeps_nan(w, a)) return ow_back(w, n, reduced(w, n, r->becomes, a));
 	const bool most = !strcmp(r->name, "amax");
 	const tj_dtype t = ow_dtype(w, a);
 	const ow_v is = ow_op1(w, "IsNaN", a),
 		   y = reduced(w, n, r->becomes, ow_where(w, is, ow_const(w, t, most ? -INFINITY : INFINITY), a));
 	const ow_v any = ow_op2(w, "Greater", reduced(w, n, "ReduceMax", ow_cast(w, is, TJ_I32)), ow_const_int(w, TJ_I32, 0));
-	return back(w, n, ow_where(w, any, ow_const(w, t, NAN), y));
+	return ow_back(w, n, ow_where(w, any, ow_const(w, t, NAN), y));
 }
 
 /* any: some are true; all: none is false. */
@@ -106,30 +103,9 @@ ow_v ow_arg(ow *w, tj_node *n, const ow_v *x)
 ow_v ow_cumsum(ow *w, tj_node *n, const ow_v *x)
 {
 	const tj_dtype t = tj_node_dtype(n);
-	const ow_v a = ow_work(w, ow_row_of(n), is_float(t) ? x[0] : ow_cast(w, x[0], t));
-	if (!tj_node_rank(n)) return back(w, n, a);
-	return back(w, n, ow_op2(w, "CumSum", a, ow_const_int(w, TJ_I64, tj_node_attr(n, 0))));
-}
-
-/* of: of the shape of a slice of this node, along `axis`; NULL: 0-d */
-static void value_info(ow *w, ow_bytes *g, uint32_t field, ow_v v, tj_node *of, int axis)
-{
-	const size_t at = ow_open(g, field);
-	ow_put_text(g, 1, w->value[v].name);
-	const size_t type = ow_open(g, 2), tensor = ow_open(g, 1);
-	ow_put_int(g, 1, ox_type_of(w->value[v].dtype));
-	const size_t shape = ow_open(g, 2);
-	for (int d = 0; of && d < tj_node_rank(of); d++) {
-		ow_size s;
-		if (d == axis) continue;
-		const size_t dim = ow_open(g, 1);
-		if (!ow_dim_varies(w, of, d, &s)) ow_put_int(g, 1, ow_dim(of, d));
-		ow_close(g, dim);
-	}
-	ow_close(g, shape);
-	ow_close(g, tensor);
-	ow_close(g, type);
-	ow_close(g, at);
+	const ow_v a = ow_work(w, ow_row_of(n), ow_is_float(t) ? x[0] : ow_cast(w, x[0], t));
+	if (!tj_node_rank(n)) return ow_back(w, n, a);
+	return ow_back(w, n, ow_op2(w, "CumSum", a, ow_const_int(w, TJ_I64, tj_node_attr(n, 0))));
 }
 
 /* ---- a Scan over the slices of an axis ---- */
@@ -152,7 +128,7 @@ static void turn(ow *w, running *r)
 		r->next[1] = ow_where(w, first, b, ow_cast(w, y, t));
 	} else {
 		ow_v take = ow_op2(w, strcmp(r->op, "cummax") ? "LessOrEqual" : "GreaterOrEqual", a, s);
-		if (is_float(ow_dtype(w, a))) take = ow_op2(w, "Or", take, ow_op1(w, "IsNaN", a));
+		if (ow_is_float(ow_dtype(w, a))) take = ow_op2(w, "Or", take, ow_op1(w, "IsNaN", a));
 		r->next[1] = ow_where(w, take, a, s);
 		r->next[2] = ow_where(w, take, r->state[0], r->state[2]);
 	}
@@ -167,10 +143,10 @@ static void body_of(ow *w, running *r, tj_node *of, int axis, ow_bytes *g)
 	turn(w, r);
 	w->body = outer;
 	ow_put_text(g, 2, r->op);
-	for (int i = 0; i < r->nstate; i++) value_info(w, g, 11, r->state[i], i ? of : NULL, axis);
-	for (int i = 0; i < r->nelement; i++) value_info(w, g, 11, r->element[i], of, axis);
-	for (int i = 0; i < r->nstate; i++) value_info(w, g, 12, r->next[i], i ? of : NULL, axis);
-	for (int i = 0; i < r->nout; i++) value_info(w, g, 12, r->out[i], of, axis);
+	for (int i = 0; i < r->nstate; i++) ow_put_info(w, g, 11, r->state[i], i ? of : NULL, axis);
+	for (int i = 0; i < r->nelement; i++) ow_put_info(w, g, 11, r->element[i], of, axis);
+	for (int i = 0; i < r->nstate; i++) ow_put_info(w, g, 12, r->next[i], i ? of : NULL, axis);
+	for (int i = 0; i < r->nout; i++) ow_put_info(w, g, 12, r->out[i], of, axis);
 }
 
 /* v, of the shape of a slice. */
@@ -189,7 +165,7 @@ static double before_first(const char *op, tj_dtype t)
 {
 	if (!strcmp(op, "cumprod")) return 1;
 	if (!strcmp(op, "linear_recurrence")) return 0;
-	const double least = is_float(t) ? -INFINITY : t == TJ_I64 ? -0x1p63 : -0x1p31;
+	const double least = ow_is_float(t) ? -INFINITY : t == TJ_I64 ? -0x1p63 : -0x1p31;
 	return !strcmp(op, "cummax") ? least : -least;
 }
 
@@ -207,7 +183,7 @@ ow_v ow_running(ow *w, tj_node *n, const ow_v *x)
 		ow_result(w, n, 1, ow_const_int(w, TJ_I64, 0));
 		return 0;
 	}
-	const ow_v e[2] = { ow_work(w, row, is_float(t) || pick ? x[0] : ow_cast(w, x[0], t)), pair ? ow_work(w, row, x[1]) : 0 };
+	const ow_v e[2] = { ow_work(w, row, ow_is_float(t) || pick ? x[0] : ow_cast(w, x[0], t)), pair ? ow_work(w, row, x[1]) : 0 };
 	const tj_dtype as = ow_dtype(w, e[0]);
 	running r = { .op = row->name, .nstate = pick ? 3 : 2, .nelement = 1 + pair, .nout = 1 + pick };
 	const ow_v least = as == TJ_I64 && !strcmp(row->name, "cummin")   ? ow_const_int(w, as, INT64_MAX)
@@ -287,7 +263,7 @@ ow_v ow_searchsorted(ow *w, tj_node *n, const ow_v *x)
 	const ow_v v = ow_unsqueeze(w, ow_work(w, r, x[1]), &rank, 1);
 	if (before[0] > 0) s = ow_unsqueeze(w, s, before, 1);
 	ow_v is = ow_op2(w, right ? "LessOrEqual" : "Less", s, v);
-	if (is_float(ow_dtype(w, s))) {
+	if (ow_is_float(ow_dtype(w, s))) {
 		const ow_v number = ow_op1(w, "Not", ow_op1(w, "IsNaN", s)), nan = ow_op1(w, "IsNaN", v);
 		is = ow_op2(w, "Or", is, right ? nan : ow_op2(w, "And", number, nan));
 	}
@@ -320,7 +296,7 @@ ow_v ow_conv_row(ow *w, tj_node *n, const ow_v *x)
 	const ow_v a = ow_work(w, r, x[0]), b = ow_work(w, r, x[1]);
 	ow_attr_int(w, "group", tj_node_attr(n, 0));
 	window(w, n, 1, axes, false);
-	return back(w, n, ow_op2(w, r->becomes, a, b));
+	return ow_back(w, n, ow_op2(w, r->becomes, a, b));
 }
 
 static ow_v pooled(ow *w, tj_node *n, ow_v a)
@@ -336,9 +312,9 @@ static ow_v pooled(ow *w, tj_node *n, ow_v a)
 ow_v ow_pool(ow *w, tj_node *n, const ow_v *x)
 {
 	const ow_v a = ow_work(w, ow_row_of(n), x[0]);
-	if (strcmp(tj_node_op(n), "max_pool") || !keeps_nan(w, a)) return back(w, n, pooled(w, n, a));
+	if (strcmp(tj_node_op(n), "max_pool") || !keeps_nan(w, a)) return ow_back(w, n, pooled(w, n, a));
 	const ow_v is = ow_op1(w, "IsNaN", a), mark = pooled(w, n, ow_cast(w, is, TJ_F32)), y = pooled(w, n, a);
-	return back(w, n, ow_where(w, ow_op2(w, "Greater", mark, ow_const(w, TJ_F32, 0)), ow_const(w, TJ_F32, NAN), y));
+	return ow_back(w, n, ow_where(w, ow_op2(w, "Greater", mark, ow_const(w, TJ_F32, 0)), ow_const(w, TJ_F32, NAN), y));
 }
 
 /* ---- composites along an axis ---- */
@@ -347,7 +323,7 @@ ow_v ow_along_axis(ow *w, tj_node *n, const ow_v *x)
 	const ow_row *r = ow_row_of(n);
 	const ow_v a = ow_work(w, r, x[0]);
 	ow_attr_int(w, "axis", tj_node_attr(n, 0));
-	return back(w, n, ow_op1(w, r->becomes, a));
+	return ow_back(w, n, ow_op1(w, r->becomes, a));
 }
 
 ow_v ow_layer_norm(ow *w, tj_node *n, const ow_v *x)
@@ -365,5 +341,5 @@ ow_v ow_layer_norm(ow *w, tj_node *n, const ow_v *x)
 	}
 	ow_attr_int(w, "axis", -1);
 	ow_attr_float(w, "epsilon", eps);
-	return back(w, n, ow_op(w, r->becomes, ow_dtype(w, in[0]), 3, in));
+	return ow_back(w, n, ow_op(w, r->becomes, ow_dtype(w, in[0]), 3, in));
 }

@@ -296,7 +296,7 @@ demo: deps  ## install missing packages, build, train: make demo [TEXT=file] [ST
 	@$(MAKE) --no-print-directory -s -j2 $(BUILD)/examples/lm
 	@$(BUILD)/examples/lm $(or $(TEXT),/usr/share/common-licenses/GPL-3) $(or $(STEPS),300) \
 		$(or $(DEVICE),cpu)
-test: deps  ## install missing packages, build, run the tests that each change must pass (eight to twelve minutes on two cores)
+test: deps  ## install missing packages, build, run the tests that each change must pass (five to twelve minutes on two cores)
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh t
 check: test-build  ## run the quick tests (half a minute), or those of `make test` whose names match: make check [T=regex]

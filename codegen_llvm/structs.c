@@ -6,9 +6,9 @@
  *   x0 x1 x2 x3 , y0 y1 y2 y3 , z0 z1 z2 z3       three vectors of lanes
  *
  * The first load of a structure reads all of its fields, the last store writes them. Nothing before or behind the fields is touched: a
- * structure whose first or last field is not used is no structure. But loads of structures may overlap: fields 0 to 5 of structures of four
- * are those of 0 to 3 and two of 2 to 5. 2^k fields are taken apart in k steps, each of which
- * parts the even from the odd elements of two vectors; others by one shuffle for each vector and field.
+ * structure whose first or last field is not used is no structure. But loads of structures may overlap: fields 0 to 5 of structures of
+ * four are those of 0 to 3 and two of 2 to 5. 2^k fields are taken apart in k steps, each of which parts the even from the odd elements
+ * of two vectors; others by one shuffle for each vector and field.
  *
  * dots of [1M,3]: 0.65 ms by lanes along r, 0.27 by loads of every third element, 0.21 with this (Zen 4, two threads). */
 #include "codegen_llvm/cg.h"

@@ -186,6 +186,26 @@ static void structures(void **s)
 	AT(fields, 2, mixed, { 100, 2 }, { 67, 4 }, { 75, 8 }, { 41, 16 }, { 64, 4 }, { 33, 8 }, { 50, 3 }, { 31, 16 });
 }
 
+/* ---- elements a few places apart that every row reads ---- */
+static void pairs(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const sizes *z = self;
+	tj_tensor *total = NULL;
+	for (int64_t i = 0; i < 3; i++) {
+		tj_tensor *x = tj_select(in[i / 2], 1, i * (z->m - 1) / 2);
+		tj_tensor *d = tj_sub(tj_unsqueeze(x, 0), tj_unsqueeze(x, 1));
+		total = total ? tj_add(total, tj_mul(d, d)) : d;
+	}
+	out[0] = tj_amax(total, TJ_AXES(1), false);
+	out[1] = tj_ne(total, tj_f(0.5));
+	out[2] = tj_sum(tj_mul(total, tj_unsqueeze(tj_select(in[1], 1, 0), 0)), TJ_AXES(1), false);
+}
+static void all_pairs(void **s)
+{
+	(void)s;
+	AT(pairs, 3, mixed, { 128, 2 }, { 130, 3 }, { 149, 4 }, { 131, 5 }, { 160, 16 }, { 135, 17 }, { 127, 3 });
+}
+
 /* ---- one test for NaN for a tree of maxima ---- */
 static void extremes(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -249,6 +269,7 @@ int main(void)
 		cmocka_unit_test(rows_in_place),
 		cmocka_unit_test(short_rows),
 		cmocka_unit_test(structures),
+		cmocka_unit_test(all_pairs),
 		cmocka_unit_test(nan_in_trees),
 		cmocka_unit_test(small_integers),
 		cmocka_unit_test(constants),

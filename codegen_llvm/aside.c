@@ -81,7 +81,8 @@ static cg_str copies(cg *c, tj_dtype t, int64_t step)
 		cg_close(c, &l);
 	}
 	const cg_loop l = cg_open(c, "one", whole, cg_fmt("%%n"), cg_int(1), true);
-	cg_write(c, t, 1, cg_read(c, t, 1, cg_elem(c, t, cg_fmt("%%from"), cg_op(c, "mul", l.i, cg_int(step)))), cg_elem(c, t, cg_fmt("%%to"), l.i));
+	const cg_str x = cg_read(c, t, 1, cg_elem(c, t, cg_fmt("%%from"), cg_op(c, "mul", l.i, cg_int(step))));
+	cg_write(c, t, 1, x, cg_elem(c, t, cg_fmt("%%to"), l.i));
 	cg_close(c, &l);
 	c->lanes = lanes;
 	return cg_end_own(c);

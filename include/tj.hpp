@@ -1368,6 +1368,13 @@ inline std::array<tensor, 2> cummin(operand x, int axis)
 	tj_tensor *more[1] = {}, *first = tj_cummin_at(x.site(), x.get(), axis, &more[0]);
 	return detail::made<2>(first, more, x);
 }
+/// the discrete Fourier transform of pairs (real, imaginary) along the last axis, which `axis` does not count: the sum over j of x[j]
+/// exp(-2 pi i j k / n), without a factor; tj_fft() has PyTorch's arguments
+/// C: tj_dft([[1., 0.], [2., 0.], [3., 0.], [4., 0.]], 0) = [[10., 0.], [-2., 2.], [-2., 0.], [-2., -2.]]
+inline tensor dft(operand x, int axis) { return detail::made(tj_dft_at(x.site(), x.get(), axis), x); }
+/// the same with exp(2 pi i j k / n); n times the inverse of dft
+/// C: tj_inverse_dft([[4., 0.], [0., 0.], [0., 0.], [0., 0.]], 0) = [[4., 0.], [4., 0.], [4., 0.], [4., 0.]]
+inline tensor inverse_dft(operand x, int axis) { return detail::made(tj_inverse_dft_at(x.site(), x.get(), axis), x); }
 /// log(exp(x[0]) + ... + exp(x[i])) without overflow
 /// C: tj_logcumsumexp([0., 0., 0.], 0) = [0., 0.6931, 1.0986]
 inline tensor logcumsumexp(operand x, int axis) { return detail::made(tj_logcumsumexp_at(x.site(), x.get(), axis), x); }

@@ -515,6 +515,19 @@ static bool shape_pair_axis(ask *q)
 	return shape_axis(q);
 }
 
+/* Pairs of real and imaginary part along the last axis, which `axis` does not count. */
+static bool shape_pairs(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	int64_t a;
+	if (x->rank < 2 || x->dim[x->rank - 1] != 2)
+		return fail(q, TJ_ERR_SHAPE, "complex numbers are pairs: the last of at least two axes must have size 2", "%s", "") ||
+		       advise(q, "tj_stack(TJ_LIST(re, im), -1) makes pairs; tj_rfft() takes real numbers");
+	if (!axis_in(q, q->attr[0], x->rank - 1, &a)) return false;
+	if (!x->dim[a]) return fail(q, TJ_ERR_SHAPE, "the axis has no elements", "axis %lld", (long long)a);
+	return put(q, a) && shape_from(q, x->rank, x->dim);
+}
+
 static bool shape_sort(ask *q) { return shape_axis(q) && put(q, q->attr[1] != 0); }
 
 static bool shape_topk(ask *q)
@@ -1313,6 +1326,7 @@ static rule *const shape_rules[] = { [IR_SHAPE_BROADCAST] = shape_broadcast,
 	                             [IR_SHAPE_NORM] = shape_norm,
 	                             [IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy,
 	                             [IR_SHAPE_ROLL] = shape_roll,
+	                             [IR_SHAPE_PAIRS] = shape_pairs,
 	                             [IR_SHAPE_UNFOLD] = shape_unfold,
 	                             [IR_SHAPE_REPEAT] = shape_repeat,
 	                             [IR_SHAPE_TILE] = shape_tile,

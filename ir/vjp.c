@@ -675,6 +675,10 @@ static void grad_RUNNING(vjp *v)
 
 /* dx[i] = exp(x[i] - y[i]) * s[i], where s[i] = dy[i] + exp(y[i] - y[i + 1]) * s[i + 1]. Before the first number y is -inf: exp gives 0
  * there. */
+/* The matrix of a transform is symmetric, and the gradient by a pair is that by the two numbers: its conjugate transposed is the other
+ * transform. */
+static void grad_DFT(vjp *v) { give(v, 0, with(v, v->n.op == IR_dft ? IR_inverse_dft : IR_dft, v->grad, v->n.nattr, v->attr)); }
+
 static void grad_LOGCUMSUMEXP(vjp *v)
 {
 	const ir_ref y = y_of(v), empty = op2(v, IR_eq, y, num(v, -INFINITY)), none = num(v, 0);

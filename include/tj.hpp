@@ -1375,6 +1375,12 @@ inline tensor dft(operand x, int axis) { return detail::made(tj_dft_at(x.site(),
 /// the same with exp(2 pi i j k / n); n times the inverse of dft
 /// C: tj_inverse_dft([[4., 0.], [0., 0.], [0., 0.], [0., 0.]], 0) = [[4., 0.], [4., 0.], [4., 0.], [4., 0.]]
 inline tensor inverse_dft(operand x, int axis) { return detail::made(tj_inverse_dft_at(x.site(), x.get(), axis), x); }
+/// dft of real numbers: of n along the axis, the first n / 2 + 1 results, as pairs along a new last axis; the others are their conjugates
+/// C: tj_rdft([1., 2., 3., 4.], 0) = [[10., 0.], [-2., 2.], [-2., 0.]]
+inline tensor rdft(operand x, int axis) { return detail::made(tj_rdft_at(x.site(), x.get(), axis), x); }
+/// inverse_dft to n real numbers: n times the inverse of rdft; the first imaginary part counts as 0, and of an even n the last one
+/// C: tj_inverse_rdft([[10., 0.], [-2., 2.], [-2., 0.]], 4, 0) = [4., 8., 12., 16.]
+inline tensor inverse_rdft(operand x, int64_t n, int axis) { return detail::made(tj_inverse_rdft_at(x.site(), x.get(), n, axis), x); }
 /// log(exp(x[0]) + ... + exp(x[i])) without overflow
 /// C: tj_logcumsumexp([0., 0., 0.], 0) = [0., 0.6931, 1.0986]
 inline tensor logcumsumexp(operand x, int axis) { return detail::made(tj_logcumsumexp_at(x.site(), x.get(), axis), x); }

@@ -19,15 +19,8 @@
 
 enum { MOST_WRITTEN = 8, MOST_PRIME = 61, MOST_PASSES = 64, SHORT = 16 /* l, in elements */ };
 
-typedef struct pair { ir_ref re, im; } pair;
-typedef struct fourier {
-	ir_graph *g;
-	const char *site;
-	tj_dtype t;
-	double sign;             /* of the exponent */
-	int64_t outer, n, inner; /* axes in front of the transformed one, it, and those behind it */
-	bool oom;
-} fourier;
+typedef ir_pair pair;
+typedef ir_fourier fourier;
 
 /* ---- expressions. Two calls that emit nodes never stand in one: which came first would be the compiler's choice ---- */
 static ir_ref add(const fourier *F, ir_ref a, ir_ref b) { return ir_op2(F->g, IR_add, a, b, F->site); }
@@ -146,8 +139,7 @@ static void written(const fourier *F, int n, const pair *x, pair *y)
 }
 
 /* ---- a pass ---- */
-/* A constant of these sizes; value(env, i): its element i. */
-static ir_ref table(fourier *F, int rank, const int64_t *dim, double (*value)(const void *env, int64_t i), const void *env)
+ir_ref ir_fft_table(fourier *F, int rank, const int64_t *dim, double (*value)(const void *env, int64_t i), const void *env)
 {
 	ir_meta m = { .dtype = F->t, .device = RT_CPU, .rank = (uint8_t)rank };
 	int64_t n = 1;
@@ -160,7 +152,7 @@ static ir_ref table(fourier *F, int rank, const int64_t *dim, double (*value)(co
 	}
 	const ir_ref r = bytes ? ir_data_(F->g, &m, bytes, F->site) : IR_NONE;
 	rt_free(bytes);
-	return r;
+	return r == IR_NONE ? r : ir_keep_device(F->g, r, ir_at(F->g, F->like));
 }
 
 typedef struct stage { /* a pass: [r, m, l]; l with the axes behind the transformed one */
@@ -180,7 +172,7 @@ static pair twiddled(fourier *F, stage *S, int64_t p, pair z)
 	const int64_t dim[] = { S->flat ? S->m * S->l : S->m, 1 };
 	if (p == 0 || S->m == 1) return z;
 	S->p = p;
-	const ir_ref re = table(F, S->flat ? 1 : 2, dim, cosine, S), im = table(F, S->flat ? 1 : 2, dim, sine, S);
+	const ir_ref re = ir_fft_table(F, S->flat ? 1 : 2, dim, cosine, S), im = ir_fft_table(F, S->flat ? 1 : 2, dim, sine, S);
 	return times(F, z, re, im);
 }
 
@@ -197,7 +189,7 @@ static double matrix(const void *env, int64_t i)
 /* Both parts of x, [outer, 2r, m l], times that matrix. */
 static void multiplied(fourier *F, const stage *S, ir_ref re, ir_ref im, pair *y)
 {
-	const ir_ref by = table(F, 2, (int64_t[]){ 2 * S->r, 2 * S->r }, matrix, S), both = joined(F, 2, (ir_ref[]){ re, im }, 1);
+	const ir_ref by = ir_fft_table(F, 2, (int64_t[]){ 2 * S->r, 2 * S->r }, matrix, S), both = joined(F, 2, (ir_ref[]){ re, im }, 1);
 	const ir_ref all = ir_op2(F->g, IR_matmul, by, both, F->site);
 	for (int64_t p = 0; p < S->r; p++) {
 		y[p].re = part(F, all, 1, p, p + 1);
@@ -228,7 +220,8 @@ static ir_ref in_order(const fourier *F, const stage *S, const ir_ref *y)
 {
 	ir_ref each[MOST_PRIME];
 	for (int64_t p = 0; p < S->r; p++) each[p] = shaped(F, y[p], 4, (int64_t[]){ F->outer, S->m, 1, S->l });
-	return shaped(F, joined(F, (int)S->r, each, 2), 2, (int64_t[]){ F->outer, F->n * F->inner });
+	const ir_ref all = shaped(F, joined(F, (int)S->r, each, 2), 2, (int64_t[]){ F->outer, F->n * F->inner });
+	return ir_op2(F->g, IR_optimization_barrier, all, all, F->site);
 }
 
 /* The factors of n, in the order of passes; 0: n has a prime that is too large. Passes with several elements done fill vectors, so the
@@ -351,7 +344,7 @@ static ir_root *response(const chirp *C)
 static ir_ref padded(fourier *F, ir_ref x, int64_t size)
 {
 	const int64_t dim[] = { F->outer, (size - F->n) * F->inner };
-	const ir_ref none = ir_const_f(F->g, F->t, 2, dim, 0), behind = ir_keep_device(F->g, none, ir_at(F->g, x));
+	const ir_ref none = ir_const_f(F->g, F->t, 2, dim, 0), behind = ir_keep_device(F->g, none, ir_at(F->g, F->like));
 	return joined(F, 2, (ir_ref[]){ x, behind }, 1);
 }
 
@@ -373,9 +366,9 @@ static pair bluestein(fourier *F, pair x)
 	ir_root *b = F->n <= INT32_MAX ? response(&C) : NULL; /* k * k */
 	if (!b) F->oom = true;
 	if (F->oom) return (pair){ IR_NONE, IR_NONE };
-	const ir_ref re = table(F, 2, n, chirp_re, &C), im = table(F, 2, n, chirp_im, &C);
+	const ir_ref re = ir_fft_table(F, 2, n, chirp_re, &C), im = ir_fft_table(F, 2, n, chirp_im, &C);
 	C.table = b;
-	const ir_ref b_re = table(F, 2, all, table_re, &C), b_im = table(F, 2, all, table_im, &C);
+	const ir_ref b_re = ir_fft_table(F, 2, all, table_re, &C), b_im = ir_fft_table(F, 2, all, table_im, &C);
 	rt_free(b);
 	x = chirped(F, x, re, im);
 	fourier G = *F;
@@ -407,20 +400,34 @@ static ir_ref interleaved(const fourier *F, const ir_meta *to, int64_t axis, int
 	return joined(F, (int)parts, each, axis);
 }
 
+ir_fourier ir_fourier_of(ir_graph *g, ir_ref x, int rank, int64_t axis, const char *site)
+{
+	const ir_meta m = ir_meta_of(g, x);
+	fourier F = { .g = g, .site = site, .t = (tj_dtype)m.dtype, .like = x, .sign = -1, .outer = 1, .n = m.dim[axis], .inner = 1 };
+	for (int i = 0; i < axis; i++) F.outer *= m.dim[i];
+	for (int i = (int)axis + 1; i < rank; i++) F.inner *= m.dim[i];
+	return F;
+}
+
+ir_pair ir_fft_parts(fourier *F, pair x)
+{
+	int64_t r[MOST_PASSES];
+	return F->n == 1 || factors(F->n, r) ? whole(F, x) : bluestein(F, x);
+}
+
 ir_ref ir_fft(ir_graph *g, ir_ref x, int64_t axis, bool inverse, const char *site)
 {
 	const ir_meta m = ir_meta_of(g, x);
-	fourier F = { .g = g, .site = site, .t = (tj_dtype)m.dtype, .sign = inverse ? 1 : -1, .outer = 1, .n = m.dim[axis], .inner = 1 };
-	int64_t r[MOST_PASSES], flat[2];
+	fourier F = ir_fourier_of(g, x, m.rank - 1, axis, site);
+	int64_t r[MOST_PASSES], n = 1;
 	pair y[MOST_PRIME], parts;
 	stage S;
-	for (int i = 0; i < m.rank - 1; i++) *(i < axis ? &F.outer : &F.inner) *= i == axis ? 1 : m.dim[i];
 	if (F.n == 1 || !F.outer || !F.inner) return x;
-	flat[0] = F.outer, flat[1] = F.n * F.inner;
+	if (inverse) F.sign = 1;
+	const int64_t flat[] = { F.outer, F.n * F.inner };
 	const ir_ref re = part(&F, x, m.rank - 1, 0, 1), im = part(&F, x, m.rank - 1, 1, 2);
 	parts.re = shaped(&F, re, 2, flat);
 	parts.im = shaped(&F, im, 2, flat);
-	int64_t n = 1;
 	if (factors(F.n, r)) n = transform(&F, parts, &S, y) ? S.r : 0;
 	else y[0] = bluestein(&F, parts);
 	if (!F.oom) return interleaved(&F, &m, axis, n, y);

@@ -50,7 +50,8 @@ static tj_tensor *scaled(const char *site, tj_tensor *x, double by) { return by 
 
 static tj_tensor *bad_size(const char *site, const char *op, int64_t n)
 {
-	return n >= 1 ? NULL : tj_fail(TJ_ERR_ARG, op, "0 takes the size that there is", "a transform needs 1 or more elements, %lld are given", (long long)n);
+	if (n >= 1) return NULL;
+	return tj_fail(TJ_ERR_ARG, op, "0 takes the size that there is", "a transform needs 1 or more elements, %lld are given", (long long)n);
 }
 
 static tj_tensor *bad_norm(const char *site, const char *op, tj_fft_norm norm)

@@ -16,8 +16,8 @@ typedef struct windows {
 static tj_tensor *bad_windows(const char *site, const char *op, int64_t n, const tj_stft_opts *opts, tj_tensor *like, windows *w)
 {
 	NN_OPTIONS(tj_stft_opts, o, opts);
-	*w = (windows){ n, o.hop ? o.hop : n / 4, o.length ? o.length : n, !o.not_centred, o.both_sides, o.normalized, o.zeros ? TJ_PAD_CONSTANT : TJ_PAD_REFLECT,
-	                o.window };
+	*w = (windows){ .n = n, .hop = o.hop ? o.hop : n / 4, .length = o.length ? o.length : n, .centred = !o.not_centred };
+	w->whole = o.both_sides, w->normalized = o.normalized, w->mode = o.zeros ? TJ_PAD_CONSTANT : TJ_PAD_REFLECT, w->window = o.window;
 	if (n < 1 || w->hop < 1 || w->length < 1 || w->length > n)
 		return tj_fail(TJ_ERR_ARG, op, "sizes are 1 or more, and the window no longer than the transform",
 		               "a transform of %lld, a window of %lld, steps of %lld", (long long)n, (long long)w->length, (long long)w->hop);
@@ -26,7 +26,8 @@ static tj_tensor *bad_windows(const char *site, const char *op, int64_t n, const
 	tj_tensor *bad = fn_bad(site, op, ".window", w->window);
 	if (bad) return bad;
 	if (tj_rank(w->window) != 1 || tj_dim(w->window, 0) != w->length)
-		return tj_fail(TJ_ERR_SHAPE, op, "one number for each element", "a window of %lld is %s", (long long)w->length, fn_type_of(w->window).text);
+		return tj_fail(TJ_ERR_SHAPE, op, "one number for each element", "a window of %lld is %s", (long long)w->length,
+		               fn_type_of(w->window).text);
 	const int64_t before = (n - w->length) / 2;
 	if (w->length < n) w->window = tj_pad(w->window, TJ_SHAPE(before, n - w->length - before), TJ_PAD_CONSTANT, tj_i(0));
 	return NULL;
@@ -143,7 +144,8 @@ static tj_tensor *cosines(const char *site, const char *op, tj_tensor *x, int ty
 	tj_tensor *bad = fn_bad_float(site, op, "x", x);
 	if (bad || (bad = fn_bad_axis(site, op, x, axis, &a))) return bad;
 	if (type != 2 && type != 3) return tj_fail(TJ_ERR_ARG, op, "2 is what is called the DCT, 3 its inverse", "type %d", type);
-	if (norm < TJ_FFT_BACKWARD || norm > TJ_FFT_FORWARD) return tj_fail(TJ_ERR_ARG, op, "TJ_FFT_BACKWARD, _ORTHO or _FORWARD", "norm %d is none", (int)norm);
+	if (norm < TJ_FFT_BACKWARD || norm > TJ_FFT_FORWARD)
+		return tj_fail(TJ_ERR_ARG, op, "TJ_FFT_BACKWARD, _ORTHO or _FORWARD", "norm %d is none", (int)norm);
 	if (!tj_rank(x)) return tj_fail(TJ_ERR_SHAPE, op, "it needs an axis", "x is a scalar");
 	const int64_t is = tj_dim(x, a), last = tj_rank(x) - 1;
 	if (!n) n = is;

@@ -273,7 +273,8 @@ static void signals(void **s)
 	numbers(x, LONGEST, 11);
 	numbers(y, 8, 12);
 	for (int m = 0; m < 3; m++) { /* convolution of 20 and 8 */
-		const int from = m == TJ_CONVOLVE_FULL ? 0 : m == TJ_CONVOLVE_SAME ? 3 : 7, n = m == TJ_CONVOLVE_FULL ? 27 : m == TJ_CONVOLVE_SAME ? 20 : 13;
+		static const int first[] = { 0, 3, 7 }, count[] = { 27, 20, 13 };
+		const int from = first[m], n = count[m];
 		for (int i = 0; i < n; i++) {
 			want[i] = 0;
 			for (int k = 0; k < 8; k++)
@@ -283,7 +284,8 @@ static void signals(void **s)
 	}
 	tj_tensor *window = tj_hann_window(TJ_F64, 12, true);
 	for (int k = 0; k < 4; k++) { /* there and back */
-		const tj_stft_opts o = { .hop = 3, .window = k & 1 ? window : NULL, .length = k & 1 ? 12 : 16, .both_sides = k & 2, .normalized = k == 2 };
+		const tj_stft_opts o = { .hop = 3, .window = k & 1 ? window : NULL, .length = k & 1 ? 12 : 16, .both_sides = k & 2,
+			                 .normalized = k == 2 };
 		near(tj_istft(tj_stft(f64_of(c, x, LONGEST), 16, &o), 16, LONGEST, &o), x, LONGEST, "istft of stft");
 	}
 	tj_tensor *h = tj_hilbert(f64_of(c, x, 21), 0, 0), *turned = tj_hilbert(tj_imag(h), 0, 0);

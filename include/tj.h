@@ -147,7 +147,8 @@ TJ_API const char *tj_device_name(tj_device device);     /* "?" if there is no s
 	X(ERR_COMPILE, "code generation failed")                              \
 	X(ERR_PARSE,   "text does not parse")                                 \
 	X(ERR_BODY,    "function body did not return")                        \
-	X(ERR_IO,      "file or folder cannot be read or written")
+	X(ERR_IO,      "file or folder cannot be read or written")            \
+	X(ERR_SINGULAR, "matrix is singular, or not positive definite")
 
 typedef enum tj_status {
 #define X(name, text) TJ_##name,
@@ -2062,6 +2063,31 @@ TJ_API tj_tensor *tj_searchsorted(tj_tensor *sorted, tj_tensor *values, bool rig
 TJ_API tj_tensor *tj_searchsorted_at(const char *site, tj_tensor *sorted, tj_tensor *values, bool right);
 #define tj_searchsorted(sorted, values, right) tj_searchsorted_at(TJ_SITE, sorted, values, right)
 /* tj_searchsorted([1, 3, 5], [3, 4], false) = [1, 2] */
+
+/* L, lower triangular, of a symmetric positive definite matrix a = L L', in the last two axes; the lower triangle of a is read. Another
+ * matrix is an error with its number in the batch */
+TJ_API tj_tensor *tj_cholesky(tj_tensor *x);
+TJ_API tj_tensor *tj_cholesky_at(const char *site, tj_tensor *x);
+#define tj_cholesky(x) tj_cholesky_at(TJ_SITE, x) /* tj_cholesky([[4., 2.], [2., 5.]]) = [[2., 0.], [1., 2.]] */
+
+/* x of a x = b; a [...,n,n] is lower triangular, what is above its diagonal is not read; b [...,n,k]; the other sizes are equal. unit: the
+ * diagonal counts as 1. A 0 on the diagonal gives inf or NaN */
+TJ_API tj_tensor *tj_solve_lower(tj_tensor *a, tj_tensor *b, bool unit);
+TJ_API tj_tensor *tj_solve_lower_at(const char *site, tj_tensor *a, tj_tensor *b, bool unit);
+#define tj_solve_lower(a, b, unit) tj_solve_lower_at(TJ_SITE, a, b, unit)
+/* tj_solve_lower([[2., 0.], [1., 4.]], [[2.], [9.]], false) = [[1.], [2.]] */
+
+/* a [...,m,n] = P L U with partial pivoting, as [...,m,n + 1]: U on and above the diagonal, L below it, without its diagonal of ones; in
+ * the last column for each row of L U the row of a that it is. tj_lu() takes it apart */
+TJ_API tj_tensor *tj_lu_packed(tj_tensor *x);
+TJ_API tj_tensor *tj_lu_packed_at(const char *site, tj_tensor *x);
+#define tj_lu_packed(x) tj_lu_packed_at(TJ_SITE, x) /* tj_lu_packed([[1., 2.], [2., 6.]]) = [[2., 6., 1.], [0.5, -1., 0.]] */
+
+/* a [...,m,n] = Q R by Householder's reflections, as [...,m + n,k], k = min(m, n): Q, and below it R'; the diagonal of R has the sign
+ * opposite to that of the pivot. tj_qr() takes it apart */
+TJ_API tj_tensor *tj_qr_packed(tj_tensor *x);
+TJ_API tj_tensor *tj_qr_packed_at(const char *site, tj_tensor *x);
+#define tj_qr_packed(x) tj_qr_packed_at(TJ_SITE, x) /* tj_qr_packed([[3.], [4.]]) = [[-0.6], [-0.8], [-5.]] */
 
 /* matrix product; batch axes broadcast; 1-d operands as in NumPy; integers keep their dtype and wrap (cast i8 to i32 first), bf16 and f16
  * add in f32 and round once; the order of its sums is in NUMERICS.md */

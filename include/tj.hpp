@@ -1427,6 +1427,22 @@ inline tensor searchsorted(operand sorted, operand values, bool right)
 {
 	return detail::made(tj_searchsorted_at(sorted.site(), sorted.get(), values.get(), right), sorted);
 }
+/// L, lower triangular, of a symmetric positive definite matrix a = L L', in the last two axes; the lower triangle of a is read. Another
+/// matrix is an error with its number in the batch
+/// C: tj_cholesky([[4., 2.], [2., 5.]]) = [[2., 0.], [1., 2.]]
+inline tensor cholesky(operand x) { return detail::made(tj_cholesky_at(x.site(), x.get()), x); }
+/// x of a x = b; a [...,n,n] is lower triangular, what is above its diagonal is not read; b [...,n,k]; the other sizes are equal. unit:
+/// the diagonal counts as 1. A 0 on the diagonal gives inf or NaN
+/// C: tj_solve_lower([[2., 0.], [1., 4.]], [[2.], [9.]], false) = [[1.], [2.]]
+inline tensor solve_lower(operand a, operand b, bool unit) { return detail::made(tj_solve_lower_at(a.site(), a.get(), b.get(), unit), a); }
+/// a [...,m,n] = P L U with partial pivoting, as [...,m,n + 1]: U on and above the diagonal, L below it, without its diagonal of ones; in
+/// the last column for each row of L U the row of a that it is. tj_lu() takes it apart
+/// C: tj_lu_packed([[1., 2.], [2., 6.]]) = [[2., 6., 1.], [0.5, -1., 0.]]
+inline tensor lu_packed(operand x) { return detail::made(tj_lu_packed_at(x.site(), x.get()), x); }
+/// a [...,m,n] = Q R by Householder's reflections, as [...,m + n,k], k = min(m, n): Q, and below it R'; the diagonal of R has the sign
+/// opposite to that of the pivot. tj_qr() takes it apart
+/// C: tj_qr_packed([[3.], [4.]]) = [[-0.6], [-0.8], [-5.]]
+inline tensor qr_packed(operand x) { return detail::made(tj_qr_packed_at(x.site(), x.get()), x); }
 /// matrix product; batch axes broadcast; 1-d operands as in NumPy; integers keep their dtype and wrap (cast i8 to i32 first), bf16 and
 /// f16 add in f32 and round once; the order of its sums is in NUMERICS.md
 /// C: tj_matmul([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]]

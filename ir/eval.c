@@ -6,6 +6,7 @@
  * by its strides, and computes one scalar. No result depends on layout. Scalars are computed by ir/math.inc (point.c), reductions
  * by the tree (tree.c), matrix products by runtime/chain.c, composites by their decomposition (decomp.c). */
 #include "ir/ir.h"
+#include "ir/factor.h"
 #include "ir/tree.h"
 #include "runtime/chain.h"
 #include "runtime/host.h"
@@ -735,6 +736,18 @@ static bool cast_to(const ir_value *from, tj_dtype t, ir_value *to)
 	return to->data && eval_cast(&(job){ .op = IR_cast, .src = from, .out = to }) == TJ_OK;
 }
 
+static tj_status eval_factor(job *j)
+{
+	const tj_dtype t = (tj_dtype)j->out->meta.dtype;
+	ir_value a = { .data = NULL }, b = { .data = NULL };
+	tj_status st = cast_to(&j->src[0], t, &a) && (j->nsrc == 1 || cast_to(&j->src[1], t, &b)) ? TJ_OK : nomem(j);
+	if (st == TJ_OK) st = ir_factor(j->op, &a.meta, a.data, b.data, &j->out->meta, j->out->data, j->nattr && j->attr[0], j->err);
+	if (st != TJ_OK && j->err && !j->err->site) j->err->site = j->site;
+	rt_free(a.data);
+	rt_free(b.data);
+	return st;
+}
+
 /* An op that accumulates narrow floats: widens the operands, computes, and rounds the result once. */
 static tj_status eval_wide(job *j)
 {
@@ -782,6 +795,7 @@ static tj_status run(job *j)
 	case IR_searchsorted: return eval_search(j);
 	case IR_cumsum: case IR_cumprod: case IR_cummax: case IR_cummin: case IR_linear_recurrence: return eval_along(j);
 	case IR_full: case IR_arange: case IR_eye: case IR_uniform: case IR_normal: return eval_create(j);
+	case IR_cholesky: case IR_solve_lower: case IR_lu_packed: case IR_qr_packed: return eval_factor(j);
 	case IR_host_call: return eval_host(j);
 	default: return eval_point(j);
 	}

@@ -952,6 +952,48 @@ static bool is_matrix(const ask *q, int least)
 
 static bool shape_matrix(ask *q) { return is_matrix(q, 2) && shape_same(q); }
 
+static bool shape_square(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	if (!is_matrix(q, 2)) return false;
+	if (x->dim[x->rank - 2] == x->dim[x->rank - 1]) return shape_same(q);
+	return fail(q, TJ_ERR_SHAPE, "the last two axes must have one size", "%lld and %lld", (long long)x->dim[x->rank - 2],
+	            (long long)x->dim[x->rank - 1]);
+}
+
+static bool shape_solve(ask *q)
+{
+	const ir_meta *a = &q->src[0], *b = &q->src[1];
+	if (!shape_square(q)) return false;
+	if (b->rank != a->rank || b->dim[b->rank - 2] != a->dim[a->rank - 1])
+		return fail(q, TJ_ERR_SHAPE, "[...,n,n] and [...,n,k] are needed", "%s", "tj_solve_triangular() takes more");
+	for (int i = 0; i < a->rank - 2; i++)
+		if (a->dim[i] != b->dim[i])
+			return fail(q, TJ_ERR_SHAPE, "both batches must have one shape", "axis %d has %lld and %lld", i, (long long)a->dim[i],
+			            (long long)b->dim[i]);
+	q->nnorm = 0;
+	return put(q, q->attr[0] != 0) && shape_from(q, b->rank, b->dim);
+}
+
+static bool shape_lu(ask *q)
+{
+	if (!is_matrix(q, 2)) return false;
+	shape_same(q);
+	q->out->dim[q->out->rank - 1]++;
+	return true;
+}
+
+static bool shape_qr(ask *q)
+{
+	if (!is_matrix(q, 2)) return false;
+	shape_same(q);
+	int64_t *m = &q->out->dim[q->out->rank - 2], *n = m + 1;
+	const int64_t k = *m < *n ? *m : *n;
+	*m += *n;
+	*n = k;
+	return true;
+}
+
 static bool shape_diagonal(ask *q)
 {
 	const ir_meta *x = &q->src[0];
@@ -1355,6 +1397,10 @@ static rule *const shape_rules[] = { [IR_SHAPE_BROADCAST] = shape_broadcast,
 	                             [IR_SHAPE_NORM] = shape_norm,
 	                             [IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy,
 	                             [IR_SHAPE_ROLL] = shape_roll,
+	                             [IR_SHAPE_SQUARE] = shape_square,
+	                             [IR_SHAPE_SOLVE] = shape_solve,
+	                             [IR_SHAPE_LU] = shape_lu,
+	                             [IR_SHAPE_QR] = shape_qr,
 	                             [IR_SHAPE_PAIRS] = shape_pairs,
 	                             [IR_SHAPE_RDFT] = shape_rdft,
 	                             [IR_SHAPE_INVERSE_RDFT] = shape_inverse_rdft,

@@ -764,6 +764,40 @@ static void grad_MATMUL(vjp *v)
 	}
 }
 
+/* ---- factors of matrices ---- */
+static void grad_CHOLESKY(vjp *v)
+{
+	const ir_ref y = y_of(v), dy = dy_of(v);
+	give(v, 0, ir_vjp_cholesky(v->g, y, dy, v->site));
+}
+
+static void grad_SOLVE_LOWER(vjp *v)
+{
+	ir_ref to[2];
+	const ir_ref a = x_of(v, 0), y = y_of(v), dy = dy_of(v);
+	ir_vjp_solve_lower(v->g, a, y, dy, v->attr[0] != 0, v->site, to);
+	for (int k = 0; k < 2; k++)
+		if (v->want[k]) give(v, k, to[k]);
+}
+
+static void grad_LU(vjp *v)
+{
+	const ir_meta m = meta_of(v, 0);
+	const int64_t n = m.dim[m.rank - 1];
+	if (m.dim[m.rank - 2] != n) {
+		rt_fail(&v->g->err, TJ_ERR_SHAPE, "gradient", "lu: the matrix must be square, it is %lld x %lld", (long long)m.dim[m.rank - 2], (long long)n);
+		return;
+	}
+	const ir_ref y = y_of(v), dy = dy_of(v);
+	give(v, 0, ir_vjp_lu(v->g, y, dy, n, v->site));
+}
+
+static void grad_QR(vjp *v)
+{
+	const ir_ref x = x_of(v, 0), y = y_of(v), dy = dy_of(v);
+	give(v, 0, ir_vjp_qr(v->g, x, y, dy, v->site));
+}
+
 /* ---- convolution and pooling ---- */
 enum { MOST_PLACES = 16 }; /* of a window that a maximum is found in place by place */
 

@@ -12,7 +12,7 @@
 	X(SLICE) X(UNFOLD) X(FLIP) X(CAT) X(SPREAD) X(PROD) X(PICK) X(PICKED) X(LOGSUMEXP) X(VAR) X(MATMUL) X(GATHER) X(SELECTED) X(ROWS) \
 	X(SCATTER) X(PUT) X(SCATTER_PROD) X(SCATTER_PICK) X(FILL) X(GELU) X(SOFTMAX) X(LOG_SOFTMAX) X(CROSS_ENTROPY) X(NUMBER) X(HYPOT) \
 	X(COPYSIGN) X(LDEXP) \
-	X(ATAN2) X(FMA) X(LOGADDEXP) X(NEXT) X(CUMSUM) X(CUMPROD) X(RUNNING) X(LOGCUMSUMEXP) X(DFT) X(RDFT) X(INVERSE_RDFT) X(RECURRENCE) \
+	X(ATAN2) X(FMA) X(LOGADDEXP) X(NEXT) X(CUMSUM) X(CUMPROD) X(RUNNING) X(LOGCUMSUMEXP) X(DFT) X(RDFT) X(INVERSE_RDFT) X(CHOLESKY) X(SOLVE_LOWER) X(LU) X(QR) X(RECURRENCE) \
 	X(CONV) X(CONV_TRANSPOSE) X(MAX_POOL) X(HOST)
 /* clang-format on */
 typedef enum ir_grad_rule {
@@ -31,6 +31,12 @@ typedef enum ir_grad_rule {
  * that are wanted, each of its operand's dtype and shape: to[k], IR_NONE where it is 0. false: an error, in g->err. */
 bool ir_vjp(ir_graph *g, ir_ref y, ir_ref grad, const bool *want, ir_ref *to);
 ir_ref ir_zeros(ir_graph *g, ir_ref like);
+
+/* vjpfactor.c: factors of matrices. y: the result, wide; grad: the gradient by it; to: of both operands. */
+ir_ref ir_vjp_cholesky(ir_graph *g, ir_ref y, ir_ref grad, const char *site);
+void ir_vjp_solve_lower(ir_graph *g, ir_ref a, ir_ref y, ir_ref grad, bool unit, const char *site, ir_ref *to);
+ir_ref ir_vjp_lu(ir_graph *g, ir_ref y, ir_ref grad, int64_t n, const char *site); /* of n x n */
+ir_ref ir_vjp_qr(ir_graph *g, ir_ref x, ir_ref y, ir_ref grad, const char *site);
 
 /* vjpflow.c: the same for control flow, a while that has a limit among it; grad: by result, IR_NONE where there is none. keep: of
  * ir_grad_ask. */

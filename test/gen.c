@@ -873,11 +873,34 @@ static bool transform_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta
 	return true;
 }
 
+/* x x' + 2, which is symmetric, and positive definite unless something in it is not finite. */
+static bool definite_operand(gen *G, call *c, ir_ref x, const ir_meta *m)
+{
+	if (m->rank < 2 || !rt_is_float((tj_dtype)m->dtype)) return false;
+	const int64_t last[] = { -2, -1 }, sizes[] = { m->dtype, m->dim[m->rank - 2], m->dim[m->rank - 2] };
+	const ir_ref pair[] = { x, emit(G, IR_transpose, 1, &x, 2, last) };
+	const ir_ref square = emit(G, IR_matmul, 2, pair, 0, NULL), one = emit(G, IR_eye, 0, NULL, 3, sizes);
+	const ir_ref sum[] = { square, one };
+	c->src[0] = emit(G, IR_add, 2, sum, 0, NULL);
+	return true;
+}
+
+static void solve_operand(gen *G, call *c, const ir_meta *m)
+{
+	int64_t dim[TJ_MAX_RANK];
+	memcpy(dim, m->dim, sizeof dim);
+	dim[m->rank - 1] = dim[m->rank - 2];
+	add_src(c, c->src[0]);
+	c->src[0] = of_shape(G, (tj_dtype)m->dtype, m->rank, dim);
+	add_attr(c, gen_below(G, 2));
+}
+
 /* Chooses the other operands and the attributes. */
 static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 {
 	ir_meta m = { 0 };
 	if (!gen_creates(op)) m = ir_meta_of(G->g, x);
+	if (op == IR_cholesky) return definite_operand(G, c, x, &m);
 	if (op == IR_dft || op == IR_inverse_dft || op == IR_inverse_rdft) return transform_operand(G, op, c, x, &m);
 	switch ((ir_opclass)ir_ops[op].opclass) {
 	case IR_UNARY: return true;
@@ -897,6 +920,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_TOPK: return topk_attrs(G, c, &m), true;
 	case IR_PLACES: return place_operand(G, c, &m), true;
 	case IR_SEARCH: return search_operand(G, c, &m), true;
+	case IR_SOLVE: return m.rank >= 2 ? (solve_operand(G, c, &m), true) : false;
 	case IR_AXIS2: return add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), true;
 	case IR_SLICE: return m.rank ? (slice_attrs(G, c, &m), true) : false;
 	case IR_LIST: return list_operands(G, op, c, x), true;

@@ -873,14 +873,16 @@ static bool transform_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta
 	return true;
 }
 
-/* x x' + 2, which is symmetric, and positive definite unless something in it is not finite. */
-static bool definite_operand(gen *G, call *c, ir_ref x, const ir_meta *m)
+/* z z' + 8 with as many rows as x, z between -1 and 1: it is positive definite, also rounded to bf16. */
+static bool definite_operand(gen *G, call *c, const ir_meta *m)
 {
-	if (m->rank < 2 || !rt_is_float((tj_dtype)m->dtype)) return false;
+	if (m->rank < 2 || !rt_is_float((tj_dtype)m->dtype) || m->dim[m->rank - 2] > 9) return false;
 	const int64_t last[] = { -2, -1 }, sizes[] = { m->dtype, m->dim[m->rank - 2], m->dim[m->rank - 2] };
-	const ir_ref pair[] = { x, emit(G, IR_transpose, 1, &x, 2, last) };
+	const ir_ref any = gen_input(G, (tj_dtype)m->dtype, m->rank, m->dim, GEN_PLAIN, 0, 0), z = emit(G, IR_tanh, 1, &any, 0, NULL);
+	const ir_ref pair[] = { z, emit(G, IR_transpose, 1, &z, 2, last) };
 	const ir_ref square = emit(G, IR_matmul, 2, pair, 0, NULL), one = emit(G, IR_eye, 0, NULL, 3, sizes);
-	const ir_ref sum[] = { square, one };
+	const ir_ref scaled[] = { one, constant(G, (tj_dtype)m->dtype, 8) };
+	const ir_ref sum[] = { square, emit(G, IR_mul, 2, scaled, 0, NULL) };
 	c->src[0] = emit(G, IR_add, 2, sum, 0, NULL);
 	return true;
 }
@@ -900,7 +902,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 {
 	ir_meta m = { 0 };
 	if (!gen_creates(op)) m = ir_meta_of(G->g, x);
-	if (op == IR_cholesky) return definite_operand(G, c, x, &m);
+	if (op == IR_cholesky) return definite_operand(G, c, &m);
 	if (op == IR_dft || op == IR_inverse_dft || op == IR_inverse_rdft) return transform_operand(G, op, c, x, &m);
 	switch ((ir_opclass)ir_ops[op].opclass) {
 	case IR_UNARY: return true;

@@ -197,6 +197,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	}
 	check_env_cpu(&e->rt.log);
 	check_env_libraries(&e->rt.log);
+	rt_tools_check(&e->rt.log);
 	if (!o->log) read_env_log(&e->rt.log);
 	return e;
 }

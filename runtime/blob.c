@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* blob: the loader of machine code. Memory is anonymous, never a mapped file: a file may be truncated, or its folder mounted noexec. */
 #include "runtime/blob.h"
+#include "runtime/tools.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -10,12 +11,34 @@ typedef struct mapping {
 	rt_shared code;
 	unsigned char *at;
 	int n;
+	rt_told **told;   /* by blob; NULL: tools are told of none */
 	rt_blob blob[];
 } mapping;
+
+static void forget_all(mapping *m)
+{
+	for (int i = 0; m->told && i < m->n; i++) rt_forget(m->told[i]);
+	rt_free(m->told);
+}
+
+static bool has_debug(const mapping *m)
+{
+	for (int i = 0; i < m->n; i++)
+		if (m->blob[i].debug_bytes) return true;
+	return false;
+}
+
+static void tell_all(mapping *m)
+{
+	if (!has_debug(m) || !(m->told = rt_calloc((size_t)m->n * sizeof(rt_told *)))) return;
+	for (int i = 0; i < m->n; i++) m->told[i] = rt_tell(m->blob[i].code, m->blob[i].bytes, m->blob[i].debug, m->blob[i].debug_bytes);
+	for (int i = 0; i < m->n; i++) m->blob[i].debug = NULL, m->blob[i].debug_bytes = 0;
+}
 
 static void destroy(rt_shared *code)
 {
 	mapping *m = (mapping *)code;
+	forget_all(m);
 	munmap(m->at, m->code.bytes);
 	rt_free(m);
 }
@@ -49,7 +72,10 @@ rt_shared *rt_code_map(int n, rt_blob *blob, rt_entry *fn, rt_err *err)
 	*m = (mapping){ .code = { .refs = 1, .bytes = bytes, .destroy = destroy }, .at = at, .n = n };
 	copy_all(at, n, blob, fn);
 	memcpy(m->blob, blob, (size_t)n * sizeof *blob);
-	if (!mprotect(at, bytes, PROT_READ | PROT_EXEC)) return &m->code;
+	if (!mprotect(at, bytes, PROT_READ | PROT_EXEC)) {
+		tell_all(m);
+		return &m->code;
+	}
 	rt_fail(err, TJ_ERR_COMPILE, "link", "the system does not allow new code in memory: %s", strerror(errno));
 	destroy(&m->code);
 	return NULL;

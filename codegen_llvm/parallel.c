@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 enum { PART_BYTES = 12 << 10 }; /* of text: a part with less is not worth a thread */
 
@@ -60,7 +61,7 @@ static void *compile_part(void *env)
 	const cg_batch *b = p->batch;
 	rt_text text = { 0 };
 	cg_lines lines = { 0 };
-	if (p->threaded) rt_cpu_as(b->job->cpu); /* the thread ends with it */
+	if (p->threaded) rt_cpu_as(b->job->cpu), prctl(PR_SET_NAME, "tj-compile"); /* the thread ends with it */
 	struct cg_target *t = cg_target_get(p->bits, &p->err);
 	if (!t) return NULL;
 	cg_put_head(&text, b->job, t, p->bits);

@@ -4,6 +4,7 @@
 #include "jit/handle.h"
 #include "jit/outside.h"
 #include "jit/program.h"
+#include "jit/survey.h"
 #include "runtime/host.h"
 
 #include <limits.h>
@@ -83,6 +84,13 @@ static void delist(jit_engine *e)
 	if (e->prev) e->prev->next = e->next;
 	else if (engines == e) engines = e->next;
 	if (e->next) e->next->prev = e->prev;
+	rt_unlock(&engines_lock);
+}
+
+void jit_each_engine(void (*f)(void *env, jit_engine *e), void *env)
+{
+	rt_lock(&engines_lock);
+	for (jit_engine *e = engines; e; e = e->next) f(env, e);
 	rt_unlock(&engines_lock);
 }
 
@@ -198,6 +206,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	check_env_cpu(&e->rt.log);
 	check_env_libraries(&e->rt.log);
 	rt_tools_check(&e->rt.log);
+	jit_live_begin(&e->rt.log);
 	if (!o->log) read_env_log(&e->rt.log);
 	return e;
 }

@@ -44,6 +44,7 @@ bool lo_code_fits(const lo_kin *code, const lo_kin *k);   /* both of one form: t
 bool lo_make_symbols(lo_kernel *k, lo_schedule *s, const lo_kin *kin); /* turns the sizes marked in kin into symbols */
 
 /* ---- sites.c ---- */
-bool lo_site_words(const lo_kernel *k, lo_words *w); /* adds to a form where instructions come from, if that is known; false: out of memory */
+/* adds to a form where instructions come from, if that is known; false: out of memory */
+bool lo_site_words(const lo_kernel *k, lo_words *w);
 
 #endif

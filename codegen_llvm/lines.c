@@ -125,8 +125,9 @@ static void put_function(writer *w, const char *name, size_t n)
 	w->function = next(w);
 	rt_putf(&w->all->text, "!%u = distinct !DISubprogram(name: \"", w->function);
 	put_string(&w->all->text, name, n);
-	rt_putf(&w->all->text, "\", scope: !%u, file: !%u, line: %u, type: !4, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !%u)\n", w->file,
-	        w->file, main->line, UNIT);
+	rt_putf(&w->all->text, "\", scope: !%u, file: !%u, line: %u, scopeLine: %u, type: !4, "
+	        "spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !%u)\n",
+	        w->file, w->file, main->line, main->line, UNIT);
 }
 
 /* ---- from comments to metadata ---- */

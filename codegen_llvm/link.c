@@ -62,7 +62,7 @@ static rt_shared *map(cg_library *l, const void *object, size_t bytes, const cha
 	return code;
 }
 
-/* What ORC linked lies elsewhere than in blobs. */
+/* What ORC linked lies elsewhere than in blobs. ORC itself tells the unwinder. */
 static void tell_all(cg_library *l, const rt_entry *fn)
 {
 	for (int i = 0; l->debug && l->told && i < l->n; i++) {
@@ -71,7 +71,7 @@ static void tell_all(cg_library *l, const rt_entry *fn)
 		rt_arena mem = { 0 };
 		memcpy(&code, &fn[i], sizeof code);
 		if (rt_debug_get(&mem, l->debug[i].s, l->debug[i].n, UINT32_MAX, &d))
-			l->told[i] = rt_tell(code, d.piece[0].bytes, l->debug[i].s, l->debug[i].n);
+			l->told[i] = rt_tell(code, d.piece[0].bytes, l->debug[i].s, l->debug[i].n, true);
 		rt_arena_free(&mem);
 	}
 }

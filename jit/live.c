@@ -152,7 +152,7 @@ static bool open_file(void)
 	void *at = mmap(NULL, TEXT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED) return false;
 	madvise(at, TEXT, MADV_DONTFORK);
-	bell = at;
+	bell = (uint32_t *)((char *)at + offsetof(head, bell));
 	return true;
 }
 

@@ -132,11 +132,11 @@ static void put_cache(rt_text *t, rt_store *s)
 	}
 }
 
-static tj_status print(tj_ctx *c, const rt_text *t, bool oom, FILE *out)
+static tj_status print(tj_ctx *c, const char *site, const rt_text *t, bool oom, FILE *out)
 {
-	if (oom || t->oom) return jit_error(c, "tj_metrics", TJ_ERR_NOMEM, "metrics", NULL, "out of memory"), TJ_ERR_NOMEM;
+	if (oom || t->oom) return jit_error(c, site, TJ_ERR_NOMEM, "metrics", NULL, "out of memory"), TJ_ERR_NOMEM;
 	if (fwrite(t->s, 1, t->n, out) == t->n) return TJ_OK;
-	return jit_error(c, "tj_metrics", TJ_ERR_IO, "metrics", NULL, "the text could not be written"), TJ_ERR_IO;
+	return jit_error(c, site, TJ_ERR_IO, "metrics", NULL, "the text could not be written"), TJ_ERR_IO;
 }
 
 tj_status tj_metrics_at(const char *site, tj_ctx *c, FILE *out)
@@ -156,7 +156,7 @@ tj_status tj_metrics_at(const char *site, tj_ctx *c, FILE *out)
 	put_times(&t, &s);
 	put_memory(&t);
 	put_cache(&t, c->engine->store);
-	const tj_status st = print(c, &t, s.oom, out);
+	const tj_status st = print(c, site, &t, s.oom, out);
 	jit_survey_free(&s);
 	rt_text_free(&t);
 	return st;

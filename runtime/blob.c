@@ -11,34 +11,17 @@ typedef struct mapping {
 	rt_shared code;
 	unsigned char *at;
 	int n;
-	rt_told **told;   /* by blob; NULL: tools are told of none */
+	rt_told **told;       /* by blob; NULL: tools are told of none */
+	unsigned char *clean; /* then: a copy of all, without the breakpoints that a debugger may set at once */
 	rt_blob blob[];
 } mapping;
-
-static void forget_all(mapping *m)
-{
-	for (int i = 0; m->told && i < m->n; i++) rt_forget(m->told[i]);
-	rt_free(m->told);
-}
-
-static bool has_debug(const mapping *m)
-{
-	for (int i = 0; i < m->n; i++)
-		if (m->blob[i].debug_bytes) return true;
-	return false;
-}
-
-static void tell_all(mapping *m)
-{
-	if (!has_debug(m) || !(m->told = rt_calloc((size_t)m->n * sizeof(rt_told *)))) return;
-	for (int i = 0; i < m->n; i++) m->told[i] = rt_tell(m->blob[i].code, m->blob[i].bytes, m->blob[i].debug, m->blob[i].debug_bytes);
-	for (int i = 0; i < m->n; i++) m->blob[i].debug = NULL, m->blob[i].debug_bytes = 0;
-}
 
 static void destroy(rt_shared *code)
 {
 	mapping *m = (mapping *)code;
-	forget_all(m);
+	for (int i = 0; m->told && i < m->n; i++) rt_forget(m->told[i]);
+	rt_free(m->told);
+	rt_free(m->clean);
 	munmap(m->at, m->code.bytes);
 	rt_free(m);
 }
@@ -55,6 +38,36 @@ static void copy_all(unsigned char *at, int n, rt_blob *blob, rt_entry *fn)
 		at += padded(blob[i].bytes);
 	}
 }
+
+/* ---- tools ---- */
+static bool has_debug(const mapping *m)
+{
+	for (int i = 0; i < m->n; i++)
+		if (m->blob[i].debug_bytes) return true;
+	return false;
+}
+
+static bool open_told(mapping *m)
+{
+	m->told = rt_calloc((size_t)m->n * sizeof(rt_told *));
+	m->clean = rt_alloc(m->code.bytes);
+	if (m->clean) memcpy(m->clean, m->at, m->code.bytes);
+	return m->told && m->clean;
+}
+
+/* Without memory tools are not told. */
+static void tell_all(mapping *m)
+{
+	const bool tells = has_debug(m) && open_told(m);
+	for (int i = 0; i < m->n; i++) {
+		rt_blob *b = &m->blob[i];
+		if (tells) m->told[i] = rt_tell(b->code, b->bytes, b->debug, b->debug_bytes, false);
+		b->debug = NULL, b->debug_bytes = 0;
+	}
+}
+
+/* The bytes of the code, for copies of it. */
+static const unsigned char *clean(const mapping *m, const rt_blob *b) { return m->clean ? m->clean + (b->code - m->at) : b->code; }
 
 rt_shared *rt_code_map(int n, rt_blob *blob, rt_entry *fn, rt_err *err)
 {
@@ -74,6 +87,7 @@ rt_shared *rt_code_map(int n, rt_blob *blob, rt_entry *fn, rt_err *err)
 	memcpy(m->blob, blob, (size_t)n * sizeof *blob);
 	if (!mprotect(at, bytes, PROT_READ | PROT_EXEC)) {
 		tell_all(m);
+		for (int i = 0; i < n; i++) blob[i].code = clean(m, &m->blob[i]);
 		return &m->code;
 	}
 	rt_fail(err, TJ_ERR_COMPILE, "link", "the system does not allow new code in memory: %s", strerror(errno));
@@ -89,6 +103,7 @@ bool rt_code_find(const rt_shared *code, rt_entry fn, rt_blob *blob)
 		const unsigned char *entry = m->blob[i].code + m->blob[i].entry;
 		if (memcmp(&entry, &fn, sizeof fn) != 0) continue;
 		*blob = m->blob[i];
+		blob->code = clean(m, blob);
 		return true;
 	}
 	return false;

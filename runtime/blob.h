@@ -14,7 +14,7 @@ typedef struct rt_blob {
 	uint32_t debug_bytes; /* 0: tools are not told of it */
 	const void *debug;   /* what they are told (debug.h) */
 } rt_blob;
-/* Copies n blobs into new memory and makes it executable, no longer writable. Sets code of each blob to its copy, and fn. The memory is
+/* Copies n blobs into new memory and makes it executable, no longer writable. Sets code of each blob to a copy that lives as long, and fn. The memory is
  * freed with the last reference. Tools are told of it (tools.h); `debug` stays the caller's. NULL: err is set. */
 rt_shared *rt_code_map(int n, rt_blob *blob, rt_entry *fn, rt_err *err);
 

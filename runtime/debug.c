@@ -31,7 +31,7 @@ void rt_debug_put(rt_text *out, const rt_debug *d)
 		put_word(&body, p->at), put_word(&body, p->bytes);
 		put_word(&body, put_string(&strings, p->name)), put_word(&body, put_string(&strings, p->ops));
 		put_word(&body, strings.n), put_word(&body, p->ncfa);
-		rt_putn(&strings, (const char *)p->cfa, p->ncfa);
+		if (p->ncfa) rt_putn(&strings, (const char *)p->cfa, p->ncfa);
 	}
 	for (uint32_t i = 0; i < d->nrow; i++) put_word(&body, d->row[i].at), put_word(&body, d->row[i].file), put_word(&body, d->row[i].line);
 	for (uint32_t i = 0; i < d->nfile; i++) put_word(&body, put_string(&strings, d->file[i]));

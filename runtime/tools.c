@@ -72,16 +72,17 @@ static void add(rt_told *t)
 	const unsigned tools = rt_tools();
 	if ((t->next = all)) all->prev = t;
 	all = t;
-	rt_unwind_add(t);
+	if (!t->unwound) rt_unwind_add(t);
 	if (tools & RT_TOOL_MAP) rt_perfmap_add(t);
 	if (tools & RT_TOOL_JITDUMP) rt_jitdump_add(t);
 	if (tools & RT_TOOL_GDB) rt_gdb_add(t);
 }
 
-static rt_told *tell(const void *code, size_t bytes, const void *debug, size_t debug_bytes)
+static rt_told *tell(const void *code, size_t bytes, const void *debug, size_t debug_bytes, bool unwound)
 {
 	rt_told *t = rt_tools() && debug_bytes ? new_told(code, bytes, debug, debug_bytes) : NULL;
 	if (!t) return NULL;
+	t->unwound = unwound;
 	rt_lock(&lock);
 	add(t);
 	rt_unlock(&lock);
@@ -119,7 +120,12 @@ const rt_teller rt_own_teller = { tell, forget };
 static const rt_teller *teller = &rt_own_teller;
 
 void rt_tell_through(const rt_teller *t) { teller = t; }
-rt_told *rt_tell(const void *code, size_t bytes, const void *debug, size_t n) { return n ? teller->tell(code, bytes, debug, n) : NULL; }
+rt_told *rt_tell(const void *code, size_t bytes, const void *debug, size_t n, bool unwound)
+{
+	return n ? teller->tell(code, bytes, debug, n, unwound) : NULL;
+}
+
+
 void rt_forget(rt_told *t)
 {
 	if (t) teller->forget(t);

@@ -25,14 +25,16 @@ struct rt_told {
 	const rt_debug *debug;   /* in mem */
 	rt_arena mem;
 	struct rt_gdb_entry *gdb;
+	bool unwound;
 	void *frames;            /* unwind.c */
 };
-/* debug: as of rt_debug_put(); it is copied. NULL: no tool asks, or there is no memory; rt_forget() takes it. */
-rt_told *rt_tell(const void *code, size_t bytes, const void *debug, size_t debug_bytes);
+/* debug: as of rt_debug_put(); it is copied. unwound: the process's unwinder knows the code already. NULL: no tool asks, or there is no
+ * memory; rt_forget() takes it. */
+rt_told *rt_tell(const void *code, size_t bytes, const void *debug, size_t debug_bytes, bool unwound);
 void rt_forget(rt_told *t);
 /* A plug-in has its own copy of these functions, and tells through those of the library. */
 typedef struct rt_teller {
-	rt_told *(*tell)(const void *code, size_t bytes, const void *debug, size_t debug_bytes);
+	rt_told *(*tell)(const void *code, size_t bytes, const void *debug, size_t debug_bytes, bool unwound);
 	void (*forget)(rt_told *t);
 } rt_teller;
 extern const rt_teller rt_own_teller;

@@ -1,0 +1,118 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Debian's own gdb, perf and valgrind look at generated code; tj top watches a process.
+#   test/tools.sh build-folder [all]      all: valgrind, too, which takes a minute
+set -u
+build=$1 all=${2:-} passed=0 failed=0 skipped=0
+seen=$build/test/seen tmp=$(mktemp -d) process=
+trap '[ -z "$process" ] || kill "$process" 2>/dev/null; rm -rf "$tmp"' EXIT
+verdict() { # result, name; what was said is in $tmp/said
+	if [ "$1" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAIL $2" && head -20 "$tmp/said"; fi
+}
+skip() { echo "SKIPPED $1" && skipped=$((skipped + $2)); } # why, how many
+says() { grep -q -- "$1" "$tmp/said"; }
+line() { grep -n -- "$1" test/seen.c | cut -d: -f1; } # of seen.c
+unset TJ_CPU TJ_LOADER TJ_BACKEND TJ_PERF TJ_GDB TJ_LIVE TJ_CODEGEN
+export TJ_CACHE="$tmp/cache" JITDUMPDIR="$tmp" TJ_THREADS=1 LC_ALL=C
+exp=$(line 'tj_exp(') sin=$(line 'tj_sin(') div=$(line 'tj_div(') product=$(line 'tj_matmul(')
+
+# ---- gdb ----
+debug() { # commands of gdb
+	set -- -ex 'set debuginfod enabled off' -ex 'set breakpoint pending on' "$@"
+	TJ_GDB=1 gdb -nx -batch "$@" --args "$seen" 2 >"$tmp/said" 2>&1
+}
+if command -v gdb >/dev/null; then
+	for loader in own orc; do # the second run of the own one finds code on disk
+		export TJ_LOADER=$loader
+		for turn in first second; do
+			debug -ex 'break tj_seen_k0' -ex run -ex bt -ex "info line seen.c:$div" -ex 'info symbol $pc' -ex 'info breakpoints'
+			says "^#0  tj_seen_k0 () at test/seen.c:$exp" && says '^#.* in main (.*) at test/seen.c' && says '^#.* run_kernel '
+			verdict $? "gdb: a backtrace through a kernel, $loader loader, $turn run:"
+			says "Line $div of \"test/seen.c\" starts at address .*<tj_seen_k0+[0-9]*>" && says '^tj_seen_k0 in section .text of <in-memory'
+			verdict $? "gdb: lines of a kernel, $loader loader, $turn run:"
+		done
+	done
+	unset TJ_LOADER
+	debug -ex "break tj_seen_k1" -ex run -ex 'maint info jit' -ex 'delete' -ex 'break exit' -ex c -ex 'maint info jit'
+	[ "$(grep -c '^0x[0-9a-f]* *0x' "$tmp/said")" = 2 ] && says '^Breakpoint .*, tj_seen_k1 () at test/seen.c:'"$product"
+	verdict $? 'gdb: two kernels are listed, and none when the context is closed:'
+	debug -ex 'break tj_seen_k1' -ex run -ex 'rbreak ^tj_seen_k1.part' -ex c -ex bt
+	says '^#0  tj_seen_k1.part[0-9] () at test/seen.c:'"$product" && says '^#1 .* in tj_seen_k1 ()' && says '^#.* in main '
+	verdict $? 'gdb: a function that a kernel calls:'
+else skip 'gdb is missing (package gdb)' 6
+fi
+
+# ---- perf ----
+perf_works() {
+	command -v perf >/dev/null || { echo 'perf is missing (package linux-perf)' && return 1; }
+	perf record -q -e cpu-clock -o "$tmp/try" true >"$tmp/said" 2>&1 || {
+		echo "perf cannot record here, perf_event_paranoid is $(cat /proc/sys/kernel/perf_event_paranoid 2>/dev/null)" && return 1
+	}
+}
+report() { perf report -i "$1" --stdio --no-children --percent-limit 0.5 --sort "$2" >"$tmp/said" 2>&1; } # file, what by
+kernel='tj_seen_k0:exp+sin+mul+sum+div'
+if why=$(perf_works); then
+	TJ_PERF=map perf record -q -e cpu-clock -F 4000 -o "$tmp/map" "$seen" 2500 >"$tmp/said" 2>&1
+	report "$tmp/map" sym
+	says "$kernel" && says 'tj_seen_k1.part[0-9]:matmul'
+	verdict $? 'perf names kernels by TJ_PERF=map:'
+	TJ_PERF=jitdump perf record -q -k mono -e cpu-clock -F 2000 --call-graph dwarf,16384 -o "$tmp/dump" "$seen" 300 >"$tmp/said" 2>&1 &&
+		perf inject --jit -i "$tmp/dump" -o "$tmp/jit" >"$tmp/said" 2>&1
+	verdict $? 'perf inject reads the file of TJ_PERF=jitdump:'
+	report "$tmp/jit" sym
+	says "$kernel" && says 'tj_seen_k1.part[0-9]:matmul'
+	verdict $? 'perf names kernels by TJ_PERF=jitdump:'
+	perf report -i "$tmp/jit" --stdio -g none --no-children --sort srcline >"$tmp/said" 2>&1
+	says "seen.c:$sin" && says "seen.c:$product"
+	verdict $? 'perf knows lines of C:'
+	perf annotate -i "$tmp/jit" --stdio -l "$kernel" >"$tmp/said" 2>&1
+	says "seen.c:$sin" && says 'tj_mul(h, tj_sin(h))' && says 'ymm\|zmm'
+	verdict $? 'perf annotate shows C and instructions:'
+	perf script -i "$tmp/jit" -F comm,ip,sym >"$tmp/said" 2>&1
+	awk -v k="$kernel" 'index($0, k) { in_kernel = 1 } in_kernel && $2 == "main" { found = 1 } NF == 0 { in_kernel = 0 } END { exit !found }' \
+		"$tmp/said"
+	verdict $? 'perf unwinds from a kernel to main:'
+else skip "$why" 6
+fi
+rm -f /tmp/perf-*.map.tjit
+
+# ---- valgrind ----
+if [ -n "$all" ] && command -v valgrind >/dev/null; then
+	for set in '' TJ_GDB=1 TJ_CPU=128; do
+		env $set valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite "$seen" 2 >"$tmp/said" 2>&1
+		verdict $? "valgrind finds nothing; $set:"
+	done
+elif [ -n "$all" ]; then skip 'valgrind is missing (package valgrind)' 3
+fi
+
+# ---- tj top ----
+tj=$build/tj
+if [ -x "$tj" ]; then
+	TJ_LIVE=1 "$seen" 100000000 >"$tmp/out" &
+	process=$!
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		"$tj" top -d 0.1 "$process" >"$tmp/said" 2>&1 && grep -q '^seen ' "$tmp/said" && break
+		sleep 0.1
+	done
+	grep -q '^seen .* test/seen.c:' "$tmp/said" && ! grep -q "$(printf '\033')" "$tmp/said"
+	verdict $? 'tj top shows a function:'
+	"$tj" top >"$tmp/said" 2>&1 && says "^ *$process  seen "
+	verdict $? 'tj top lists processes:'
+	"$tj" top -n 2 -d 0.1 --json "$process" >"$tmp/said" 2>&1 && [ "$(wc -l <"$tmp/said")" = 2 ] && says '"calls_per_s":[1-9]'
+	verdict $? 'tj top --json:'
+	file=/dev/shm/tjit.$(id -u).$process
+	chmod 644 "$file" && ! "$tj" top "$process" >"$tmp/said" 2>&1 && says 'is none that it can be watched by'
+	verdict $? 'tj top believes no file that others may read:'
+	chmod 600 "$file" && kill -STOP "$process" && ! "$tj" top "$process" >"$tmp/said" 2>&1 && says 'does not answer'
+	verdict $? 'tj top says that a process does not answer:'
+	kill -CONT "$process" && kill "$process" && wait "$process" 2>/dev/null
+	! "$tj" top "$process" >"$tmp/said" 2>&1 && says "process $process has ended"
+	verdict $? 'tj top says that a process has ended:'
+	touch -d '1 minute ago' "$file" && ! "$tj" top 1 >"$tmp/said" 2>&1 && [ ! -e "$file" ]
+	verdict $? 'tj top removes what a killed process left:'
+	process=
+else skip 'build/tj was not built (package libjansson-dev)' 7
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ANSWER = 2000000000 /* ns until a process is said not to answer */ };
+enum { ANSWER = 1000000000 /* ns until a process is said not to answer */ };
 
 /* ---- numbers ---- */
 static long long int_of(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Debian's own gdb, perf and valgrind look at generated code; tj top watches a process.
-#   test/tools.sh build-folder [all]      all: valgrind, too, which takes a minute
+#   test/tools.sh build-folder gdb|perf|valgrind|ranges|top
 set -u
-build=$1 all=${2:-} passed=0 failed=0 skipped=0
+build=$1 subject=$2 passed=0 failed=0 skipped=0
 seen=$build/test/seen tmp=$(mktemp -d) process=
 trap '[ -z "$process" ] || kill "$process" 2>/dev/null; rm -rf "$tmp"' EXIT
 verdict() { # result, name; what was said is in $tmp/said
@@ -21,26 +21,25 @@ debug() { # commands of gdb
 	set -- -ex 'set debuginfod enabled off' -ex 'set breakpoint pending on' "$@"
 	TJ_GDB=1 gdb -nx -batch "$@" --args "$seen" 2 >"$tmp/said" 2>&1
 }
-if command -v gdb >/dev/null; then
-	for loader in own orc; do # the second run of the own one finds code on disk
-		export TJ_LOADER=$loader
-		for turn in first second; do
-			debug -ex 'break tj_seen_k0' -ex run -ex bt -ex "info line seen.c:$div" -ex 'info symbol $pc' -ex 'info breakpoints'
-			says "^#0  tj_seen_k0 () at test/seen.c:$exp" && says '^#.* in main (.*) at test/seen.c' && says '^#.* run_kernel '
-			verdict $? "gdb: a backtrace through a kernel, $loader loader, $turn run:"
-			says "Line $div of \"test/seen.c\" starts at address .*<tj_seen_k0+[0-9]*>" && says '^tj_seen_k0 in section .text of <in-memory'
-			verdict $? "gdb: lines of a kernel, $loader loader, $turn run:"
-		done
+gdb_all() {
+	for run in first warm orc; do # the second one finds code on disk
+		[ $run = orc ] && export TJ_LOADER=orc
+		debug -ex 'break tj_seen_k0' -ex run -ex bt -ex "info line seen.c:$div" -ex 'info symbol $pc' -ex 'info breakpoints'
+		says "^#0  tj_seen_k0 () at test/seen.c:$exp" && says '^#.* in main (.*) at test/seen.c' && says '^#.* run_kernel '
+		verdict $? "gdb: a backtrace through a kernel, $run:"
+		says "Line $div of \"test/seen.c\" starts at address .*<tj_seen_k0+[0-9]*>" && says '^tj_seen_k0 in section .text of <in-memory'
+		verdict $? "gdb: lines of a kernel, $run:"
 	done
 	unset TJ_LOADER
+	TJ_GDB=1 "$seen" 2 >"$tmp/said" 2>&1
+	verdict $? 'no breakpoint got into the code on disk:'
 	debug -ex "break tj_seen_k1" -ex run -ex 'maint info jit' -ex 'delete' -ex 'break exit' -ex c -ex 'maint info jit'
 	[ "$(grep -c '^0x[0-9a-f]* *0x' "$tmp/said")" = 2 ] && says '^Breakpoint .*, tj_seen_k1 () at test/seen.c:'"$product"
 	verdict $? 'gdb: two kernels are listed, and none when the context is closed:'
 	debug -ex 'break tj_seen_k1' -ex run -ex 'rbreak ^tj_seen_k1.part' -ex c -ex bt
 	says '^#0  tj_seen_k1.part[0-9] () at test/seen.c:'"$product" && says '^#1 .* in tj_seen_k1 ()' && says '^#.* in main '
 	verdict $? 'gdb: a function that a kernel calls:'
-else skip 'gdb is missing (package gdb)' 6
-fi
+}
 
 # ---- perf ----
 perf_works() {
@@ -51,8 +50,8 @@ perf_works() {
 }
 report() { perf report -i "$1" --stdio --no-children --percent-limit 0.5 --sort "$2" >"$tmp/said" 2>&1; } # file, what by
 kernel='tj_seen_k0:exp+sin+mul+sum+div'
-if why=$(perf_works); then
-	TJ_PERF=map perf record -q -e cpu-clock -F 4000 -o "$tmp/map" "$seen" 2500 >"$tmp/said" 2>&1
+perf_all() {
+	TJ_PERF=map perf record -q -e cpu-clock -F 4000 -o "$tmp/map" sh -c "echo \$\$ >'$tmp/pid'; exec $seen 800" >"$tmp/said" 2>&1
 	report "$tmp/map" sym
 	says "$kernel" && says 'tj_seen_k1.part[0-9]:matmul'
 	verdict $? 'perf names kernels by TJ_PERF=map:'
@@ -72,22 +71,31 @@ if why=$(perf_works); then
 	awk -v k="$kernel" 'index($0, k) { in_kernel = 1 } in_kernel && $2 == "main" { found = 1 } NF == 0 { in_kernel = 0 } END { exit !found }' \
 		"$tmp/said"
 	verdict $? 'perf unwinds from a kernel to main:'
-else skip "$why" 6
-fi
-rm -f /tmp/perf-*.map.tjit
+	rm -f "/tmp/perf-$(cat "$tmp/pid").map"
+}
 
 # ---- valgrind ----
-if [ -n "$all" ] && command -v valgrind >/dev/null; then
+valgrind_all() {
 	for set in '' TJ_GDB=1 TJ_CPU=128; do
 		env $set valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite "$seen" 2 >"$tmp/said" 2>&1
 		verdict $? "valgrind finds nothing; $set:"
 	done
-elif [ -n "$all" ]; then skip 'valgrind is missing (package valgrind)' 3
-fi
+}
+
+# ---- Intel's ranges ----
+ranges_all() {
+	export TJ_PROFILE=1
+	INTEL_LIBITTNOTIFY64=$build/test/collector.so "$seen" 2 >"$tmp/out" 2>"$tmp/said"
+	[ "$(grep -c '^begin seen' "$tmp/said")" = 2 ] && [ "$(grep -c '^  begin tj_seen_k0' "$tmp/said")" = 2 ] && says '^  begin tj_seen_k1' &&
+		! says ODD && [ "$(grep -c begin "$tmp/said")" = "$(grep -c end "$tmp/said")" ]
+	verdict $? 'ranges of calls and kernels for VTune:'
+	INTEL_LIBITTNOTIFY64=/nowhere.so "$seen" 2 >"$tmp/out" 2>"$tmp/said" && [ "$(grep -c 'INTEL_LIBITTNOTIFY64=/nowhere.so' "$tmp/said")" = 1 ]
+	verdict $? 'a collector that is not there is told of once:'
+}
 
 # ---- tj top ----
 tj=$build/tj
-if [ -x "$tj" ]; then
+top_all() {
 	TJ_LIVE=1 "$seen" 100000000 >"$tmp/out" &
 	process=$!
 	for i in 1 2 3 4 5 6 7 8 9 10; do
@@ -111,8 +119,14 @@ if [ -x "$tj" ]; then
 	touch -d '1 minute ago' "$file" && ! "$tj" top 1 >"$tmp/said" 2>&1 && [ ! -e "$file" ]
 	verdict $? 'tj top removes what a killed process left:'
 	process=
-else skip 'build/tj was not built (package libjansson-dev)' 7
-fi
+}
 
+case $subject in
+gdb) if command -v gdb >/dev/null; then gdb_all; else skip 'gdb is missing (package gdb)' 9; fi ;;
+perf) if why=$(perf_works); then perf_all; else skip "$why" 6; fi ;;
+valgrind) if command -v valgrind >/dev/null; then valgrind_all; else skip 'valgrind is missing (package valgrind)' 3; fi ;;
+ranges) ranges_all ;;
+top) if [ -x "$tj" ]; then top_all; else skip 'build/tj was not built (package libjansson-dev)' 7; fi ;;
+esac
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -69,6 +69,10 @@ void cg_unit_bases(cg *c)
 	for (uint32_t i = 0; i < c->k->ins.n; i++) {
 		const lo_ins *in = &c->k->ins.v[i];
 		if ((in->op != LO_LOAD && in->op != LO_STORE && in->op != LO_PART) || c->how->of[i].tile) continue;
+		if (c->how->of[i].aside) {
+			rt_putf(&c->unit, "  %%p%u = getelementptr i8, ptr %s, i64 0\n", i, cg_aside(c, i).s);
+			continue;
+		}
 		const lo_index *x = &c->k->index.v[in->index];
 		cg_str at = cg_int(x->offset);
 		for (int d = 0; d < fixed_dims(c); d++) {

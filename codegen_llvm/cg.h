@@ -270,6 +270,10 @@ void cg_fault(cg *c, uint32_t ins);
 /* ---- stride.c: loads of elements that are not far apart ---- */
 void cg_load_along(cg *c, cg_str name, tj_dtype t, cg_str p, int64_t step); /* name: lane l has the element at p + l * step */
 
+/* ---- aside.c: copies of elements that lie a few places apart ---- */
+void cg_put_aside(cg *c);                             /* in the entry: makes them */
+cg_str cg_aside(const cg *c, uint32_t load);          /* the one that the load reads */
+
 /* ---- structs.c: arrays of structures ---- */
 const cg_struct *cg_struct_of(const cg *c, uint32_t access); /* of a FIELD */
 static inline bool cg_touches(const cg_struct *s, uint32_t access) { return access == (s->store ? s->last : s->first); } /* memory */

@@ -302,11 +302,12 @@ static void find_sums(const cg_recipe *h, cg_product *p)
 	const int64_t last = h->k->dim[h->k->ndim - 1];
 	find_edge(h, p);
 	p->direct = find_direct(h, p);
+	p->square = cg_is_square(h);
 	const bool direct = p->direct != LO_NOREF;
 	p->late = direct && !p->one_chunk && lies_apart(h, p, p->direct, CG_PAGE);
 	p->rows_first = direct && p->one_chunk && lies_apart(h, p, p->direct, CG_PAGE / 2) && h->k->red <= FEW_STEPS && !p->x.panels &&
 	                h->s->rows > p->most;
-	p->partly = direct && !p->across && !p->bytes && !p->masked && !p->rest && !fill_blocks(h, p->width);
+	p->partly = direct && !p->square && !p->across && !p->bytes && !p->masked && !p->rest && !fill_blocks(h, p->width);
 	p->lanes = p->across && last < p->width ? (int)last : p->width;
 	p->ragged = p->across && p->lanes == p->width && !fill_blocks(h, p->width);
 }

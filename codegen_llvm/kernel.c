@@ -185,6 +185,7 @@ static tj_status function(cg *c, rt_text *out)
 	if (!prepare(c)) return rt_fail(c->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	cg_entry_sizes(c);
 	cg_entry_bufs(c);
+	cg_put_aside(c);
 	cg_put_streams(c);
 	write_unit(c);
 	assemble(c, out);

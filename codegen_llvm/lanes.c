@@ -65,7 +65,7 @@ static int access_cost(const cg_recipe *h, const lo_ins *in)
 {
 	enum { FAR = 16 };
 	const lo_index *x = &h->k->index.v[in->index];
-	int64_t step = cg_rows(h) ? x->rcoef : x->coef[h->k->ndim - 1];
+	int64_t step = h->of[in - h->k->ins.v].aside ? 1 : cg_rows(h) ? x->rcoef : x->coef[h->k->ndim - 1];
 	if (in->dyn != LO_NOREF) return FAR;
 	if (step == 0 || step == 1) return registers_of(in);
 	if (in->op == LO_STORE || step > CG_NEAR_STEP || step < -CG_NEAR_STEP) return FAR;

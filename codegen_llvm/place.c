@@ -13,7 +13,7 @@ bool cg_lane_rows(const cg_recipe *h, const lo_ins *in) { return !cg_rows(h) && 
 int64_t cg_lane_coef(const cg_recipe *h, const lo_ins *in, bool in_loop)
 {
 	const lo_index *x = &h->k->index.v[in->index];
-	if (cg_lane_rows(h, in)) return 1;
+	if (cg_lane_rows(h, in) || h->of[in - h->k->ins.v].aside) return 1;
 	return cg_rows(h) ? (in_loop ? x->rcoef : 0) : x->coef[h->k->ndim - 1];
 }
 

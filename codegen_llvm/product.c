@@ -648,9 +648,10 @@ static void write_unit(cg *c)
 	struct cg_writer *w = c->product;
 	const cg_product *p = &w->p;
 	w->pitch = cg_add(c, cg_mul(c, cg_div_up(c, c->block, cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS)), cg_lit(LO_TILE_COLUMNS));
-	put_functions(c);
+	if (!p->square) put_functions(c);
 	const unit u = put_unit(c);
-	if (p->bytes) put_bytes(c, &u);
+	if (p->square) cg_multiply_square(c, u.a, u.b, u.sums);
+	else if (p->bytes) put_bytes(c, &u);
 	else if (p->x.strips) put_strips(c, &u);
 	else if (p->across) put_across(c, &u);
 	else put_tiles(c, &u);

@@ -9,6 +9,7 @@
  *   dots.c      the same for few rows, which read columns as they lie
  *   pairs.c     the same for products of bf16 that multiply two steps at a time
  *   sums.c      the functions that compute a tile, and a strip (few rows)
+ *   square.c    small square matrices in whole registers
  *   across.c    tiles of few rows that transpose columns as they read them
  *
  * These functions are shared by kernels (own.c): sizes are their arguments. */
@@ -122,6 +123,10 @@ cg_str cg_put_tile(cg *c, int rows, int vecs, cg_tile how);
 /* %row: elements from row to row, of a tile that reads them in place; after those of every tile */
 bool cg_row_is_argument(const cg_product *p);
 cg_str cg_put_strip(cg *c, int steps);         /* sums (row i at %sums + i * %pitch) = or += steps of r */
+
+/* ---- square.c ---- */
+bool cg_is_square(const cg_recipe *h);             /* the field `square` */
+void cg_multiply_square(cg *c, cg_str a, cg_str b, cg_str out); /* addresses of both operands and of the result */
 
 /* ---- across.c ---- */
 /* The name of a function: sums (row i at %sums + i * %pitch) = rows times a panel of columns, over all nk steps of r; those of the first

@@ -71,6 +71,7 @@ static void sum_up(cg_recipe *h)
 static void choose_rest(cg_recipe *h)
 {
 	cg_find_places(h);
+	cg_find_aside(h);
 	cg_find_overlap(h);
 	cg_find_lanes(h);
 	cg_find_wide(h);
@@ -129,7 +130,7 @@ static const struct set { const char *name; size_t at; uint8_t value; } sets[] =
 	SET(near, access, CG_NEAR), SET(far, access, CG_FAR), SET(fields, access, CG_FIELD), SET(table, access, CG_TABLE),
 	SET(tiled, access, CG_TILED), SET(masked_near, masked, CG_NEAR), SET(masked_far, masked, CG_FAR),
 	SET(masked_fields, masked, CG_FIELD), SET(masked_table, masked, CG_TABLE), SET(masked_tiled, masked, CG_TILED),
-	SET(later, later, true), SET(streamed, streamed, true), SET(copied, copied, true),
+	SET(aside, aside, true), SET(later, later, true), SET(streamed, streamed, true), SET(copied, copied, true),
 #undef SET
 };
 _Static_assert(sizeof(bool) == 1, "fields of a set are bytes");

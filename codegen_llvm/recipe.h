@@ -12,6 +12,7 @@
  *     body %1..%4 %6                       where values are computed; what is not named: in the entry
  *     varies %1..%4                        what differs from lane to lane
  *     far %4                               accesses that gather or scatter; others: cg_access
+ *     aside %4                             loads from copies that the entry made, side by side (aside.c)
  *     later %3                             maxima whose test for NaN their reader makes (nan.c)
  *     streamed %6                          stores that bypass the caches
  *     rare %3: %1 %2                       values behind the branch of a select
@@ -51,6 +52,7 @@ typedef struct cg_choice {  /* of an instruction */
 	uint8_t access, masked; /* LOAD, STORE of vectors: cg_access; the same where lanes may be absent */
 	uint8_t tile;           /* number of the tile that the load reads; 0: none */
 	bool streamed;          /* a store that bypasses the caches */
+	bool aside;             /* a load from a copy of what lies a few places apart (aside.c) */
 	bool later;             /* a maximum or minimum whose test for NaN its reader makes (nan.c) */
 	bool copied;            /* an access that the tail makes to a copy on the stack (stage.c) */
 	uint32_t rare;          /* the select whose rare operand alone needs it (rare.c); 0: none */
@@ -198,6 +200,9 @@ uint32_t cg_index_of(const lo_kernel *k, const lo_ins *in); /* of an access with
 int cg_table_size(const cg_recipe *h, const lo_ins *in);
 bool cg_sums_bytes(const cg_recipe *h, const lo_ins *in); /* along r, eight bytes to a lane of i64 */
 bool cg_nan_test(const lo_kernel *k, const lo_ins *in); /* a test for NaN that its select does in one instruction */
+
+/* ---- aside.c ---- */
+void cg_find_aside(cg_recipe *h);     /* aside; before the lanes, which then see adjacent elements */
 
 /* ---- overlap.c ---- */
 void cg_find_overlap(cg_recipe *h);   /* overlaps; before the lanes, of which it then takes no more than a row has */

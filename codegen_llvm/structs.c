@@ -19,7 +19,8 @@ static bool is_access(const lo_ins *in) { return in->op == LO_LOAD || in->op == 
 static bool may_be_field(const cg_recipe *h, uint32_t i, int64_t *n)
 {
 	const lo_ins *in = &h->k->ins.v[i];
-	if (!is_access(in) || in->dyn != LO_NOREF || h->of[i].place != CG_BODY || h->of[i].rare || cg_lane_rows(h, in)) return false;
+	if (!is_access(in) || in->dyn != LO_NOREF || h->of[i].place != CG_BODY || h->of[i].rare || h->of[i].aside) return false;
+	if (cg_lane_rows(h, in)) return false;
 	if (in->op == LO_LOAD && h->k->buf.v[in->buf].role != LO_IN) return false;
 	if (in->op == LO_STORE && h->k->buf.v[in->buf].role != LO_OUT) return false;
 	*n = h->k->index.v[in->index].coef[h->k->ndim - 1];

@@ -2002,6 +2002,30 @@ TJ_API tj_tensor *tj_cummin_at(const char *site, tj_tensor *x, int axis, tj_tens
 #define tj_cummin(x, axis, indices) tj_cummin_at(TJ_SITE, x, axis, indices)
 /* tj_cummin([3, 1, 2, 1], 0, &indices) = [3, 1, 1, 1], [0, 1, 1, 3] */
 
+/* the discrete Fourier transform of pairs (real, imaginary) along the last axis, which `axis` does not count: the sum over j of x[j] exp(-2
+ * pi i j k / n), without a factor; tj_fft() has PyTorch's arguments */
+TJ_API tj_tensor *tj_dft(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_dft_at(const char *site, tj_tensor *x, int axis);
+#define tj_dft(x, axis) tj_dft_at(TJ_SITE, x, axis)
+/* tj_dft([[1., 0.], [2., 0.], [3., 0.], [4., 0.]], 0) = [[10., 0.], [-2., 2.], [-2., 0.], [-2., -2.]] */
+
+/* the same with exp(2 pi i j k / n); n times the inverse of dft */
+TJ_API tj_tensor *tj_inverse_dft(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_inverse_dft_at(const char *site, tj_tensor *x, int axis);
+#define tj_inverse_dft(x, axis) tj_inverse_dft_at(TJ_SITE, x, axis)
+/* tj_inverse_dft([[4., 0.], [0., 0.], [0., 0.], [0., 0.]], 0) = [[4., 0.], [4., 0.], [4., 0.], [4., 0.]] */
+
+/* dft of real numbers: of n along the axis, the first n / 2 + 1 results, as pairs along a new last axis; the others are their conjugates */
+TJ_API tj_tensor *tj_rdft(tj_tensor *x, int axis);
+TJ_API tj_tensor *tj_rdft_at(const char *site, tj_tensor *x, int axis);
+#define tj_rdft(x, axis) tj_rdft_at(TJ_SITE, x, axis) /* tj_rdft([1., 2., 3., 4.], 0) = [[10., 0.], [-2., 2.], [-2., 0.]] */
+
+/* inverse_dft to n real numbers: n times the inverse of rdft; the first imaginary part counts as 0, and of an even n the last one */
+TJ_API tj_tensor *tj_inverse_rdft(tj_tensor *x, int64_t n, int axis);
+TJ_API tj_tensor *tj_inverse_rdft_at(const char *site, tj_tensor *x, int64_t n, int axis);
+#define tj_inverse_rdft(x, n, axis) tj_inverse_rdft_at(TJ_SITE, x, n, axis)
+/* tj_inverse_rdft([[10., 0.], [-2., 2.], [-2., 0.]], 4, 0) = [4., 8., 12., 16.] */
+
 /* log(exp(x[0]) + ... + exp(x[i])) without overflow */
 TJ_API tj_tensor *tj_logcumsumexp(tj_tensor *x, int axis);
 TJ_API tj_tensor *tj_logcumsumexp_at(const char *site, tj_tensor *x, int axis);

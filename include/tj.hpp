@@ -1368,6 +1368,19 @@ inline std::array<tensor, 2> cummin(operand x, int axis)
 	tj_tensor *more[1] = {}, *first = tj_cummin_at(x.site(), x.get(), axis, &more[0]);
 	return detail::made<2>(first, more, x);
 }
+/// the discrete Fourier transform of pairs (real, imaginary) along the last axis, which `axis` does not count: the sum over j of x[j]
+/// exp(-2 pi i j k / n), without a factor; tj_fft() has PyTorch's arguments
+/// C: tj_dft([[1., 0.], [2., 0.], [3., 0.], [4., 0.]], 0) = [[10., 0.], [-2., 2.], [-2., 0.], [-2., -2.]]
+inline tensor dft(operand x, int axis) { return detail::made(tj_dft_at(x.site(), x.get(), axis), x); }
+/// the same with exp(2 pi i j k / n); n times the inverse of dft
+/// C: tj_inverse_dft([[4., 0.], [0., 0.], [0., 0.], [0., 0.]], 0) = [[4., 0.], [4., 0.], [4., 0.], [4., 0.]]
+inline tensor inverse_dft(operand x, int axis) { return detail::made(tj_inverse_dft_at(x.site(), x.get(), axis), x); }
+/// dft of real numbers: of n along the axis, the first n / 2 + 1 results, as pairs along a new last axis; the others are their conjugates
+/// C: tj_rdft([1., 2., 3., 4.], 0) = [[10., 0.], [-2., 2.], [-2., 0.]]
+inline tensor rdft(operand x, int axis) { return detail::made(tj_rdft_at(x.site(), x.get(), axis), x); }
+/// inverse_dft to n real numbers: n times the inverse of rdft; the first imaginary part counts as 0, and of an even n the last one
+/// C: tj_inverse_rdft([[10., 0.], [-2., 2.], [-2., 0.]], 4, 0) = [4., 8., 12., 16.]
+inline tensor inverse_rdft(operand x, int64_t n, int axis) { return detail::made(tj_inverse_rdft_at(x.site(), x.get(), n, axis), x); }
 /// log(exp(x[0]) + ... + exp(x[i])) without overflow
 /// C: tj_logcumsumexp([0., 0., 0.], 0) = [0., 0.6931, 1.0986]
 inline tensor logcumsumexp(operand x, int axis) { return detail::made(tj_logcumsumexp_at(x.site(), x.get(), axis), x); }

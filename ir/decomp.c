@@ -14,6 +14,7 @@
  * its end: enter() and leave() do that. A mean is a sum by the tree and one division; var has two passes (first the mean, then the
  * squares of the distances from it); softmax subtracts the maximum, and divides rather than multiply by 1 / sum. */
 #include "ir/conv.h"
+#include "ir/fft.h"
 #include "ir/moves.h"
 
 #include <float.h>
@@ -520,6 +521,9 @@ ir_ref ir_decompose(ir_graph *g, const ir_graph *from, ir_ref r, const ir_ref *s
 	case IR_softmax: y = softmax(&m, x, axis_bit(&m, x, attr[0])); break;
 	case IR_log_softmax: y = log_softmax(&m, x, axis_bit(&m, x, attr[0])); break;
 	case IR_argsort: y = ir_get(g, ir_emit(g, IR_sort, 1, &src[0], 2, attr, n->site), 1, n->site); break;
+	case IR_rdft: y = ir_rfft(g, x, attr[0], n->site); break;
+	case IR_inverse_rdft: y = ir_irfft(g, x, attr[0], attr[1], n->site); break;
+	case IR_dft: case IR_inverse_dft: y = ir_fft(g, x, attr[0], n->op == IR_inverse_dft, n->site); break;
 	case IR_logcumsumexp: y = logcumsumexp(&m, x, attr[0]); break;
 	case IR_logsumexp: y = logsumexp(&m, x, axes, attr[0] != 0); break;
 	case IR_layer_norm: y = layer_norm(&m, x, src + 1); break;

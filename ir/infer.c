@@ -515,6 +515,48 @@ static bool shape_pair_axis(ask *q)
 	return shape_axis(q);
 }
 
+/* Pairs of real and imaginary part along the last axis, which `axis` does not count. */
+static bool shape_pairs(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	int64_t a;
+	if (x->rank < 2 || x->dim[x->rank - 1] != 2)
+		return fail(q, TJ_ERR_SHAPE, "complex numbers are pairs: the last of at least two axes must have size 2", "%s", "") ||
+		       advise(q, "tj_stack(TJ_LIST(re, im), -1) makes pairs; tj_rfft() takes real numbers");
+	if (!axis_in(q, q->attr[0], x->rank - 1, &a)) return false;
+	if (!x->dim[a]) return fail(q, TJ_ERR_SHAPE, "the axis has no elements", "axis %lld", (long long)a);
+	return put(q, a) && shape_from(q, x->rank, x->dim);
+}
+
+static bool shape_rdft(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	int64_t a;
+	if (!x->rank) return fail(q, TJ_ERR_SHAPE, "it needs an axis", "%s", "");
+	if (x->rank >= TJ_MAX_RANK) return fail(q, TJ_ERR_SHAPE, "the result would have too many axes", "%s", "");
+	if (!axis_in(q, q->attr[0], x->rank, &a)) return false;
+	if (!x->dim[a]) return fail(q, TJ_ERR_SHAPE, "the axis has no elements", "axis %lld", (long long)a);
+	put(q, a);
+	shape_from(q, x->rank, x->dim);
+	q->out->dim[a] = x->dim[a] / 2 + 1;
+	q->out->dim[q->out->rank++] = 2;
+	return true;
+}
+
+static bool shape_inverse_rdft(ask *q)
+{
+	const ir_meta *x = &q->src[0];
+	const int64_t n = q->attr[1];
+	if (!shape_pairs(q)) return false;
+	const int64_t a = q->norm[0];
+	if (n < 1 || n / 2 + 1 != x->dim[a])
+		return fail(q, TJ_ERR_SHAPE, "n real numbers have n / 2 + 1 pairs", "n is %lld, axis %lld has %lld pairs", (long long)n, (long long)a,
+		            (long long)x->dim[a]);
+	q->out->rank--;
+	q->out->dim[a] = n;
+	return put(q, n);
+}
+
 static bool shape_sort(ask *q) { return shape_axis(q) && put(q, q->attr[1] != 0); }
 
 static bool shape_topk(ask *q)
@@ -1313,6 +1355,9 @@ static rule *const shape_rules[] = { [IR_SHAPE_BROADCAST] = shape_broadcast,
 	                             [IR_SHAPE_NORM] = shape_norm,
 	                             [IR_SHAPE_CROSS_ENTROPY] = shape_cross_entropy,
 	                             [IR_SHAPE_ROLL] = shape_roll,
+	                             [IR_SHAPE_PAIRS] = shape_pairs,
+	                             [IR_SHAPE_RDFT] = shape_rdft,
+	                             [IR_SHAPE_INVERSE_RDFT] = shape_inverse_rdft,
 	                             [IR_SHAPE_UNFOLD] = shape_unfold,
 	                             [IR_SHAPE_REPEAT] = shape_repeat,
 	                             [IR_SHAPE_TILE] = shape_tile,

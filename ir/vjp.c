@@ -7,6 +7,7 @@
  * its op does, and rounds each gradient once; views, products and indexing do not widen. */
 #include "ir/vjp.h"
 #include "ir/conv.h"
+#include "ir/fft.h"
 #include "ir/moves.h"
 #include "ir/rules.h"
 #include "runtime/host.h"
@@ -675,6 +676,28 @@ static void grad_RUNNING(vjp *v)
 
 /* dx[i] = exp(x[i] - y[i]) * s[i], where s[i] = dy[i] + exp(y[i] - y[i + 1]) * s[i + 1]. Before the first number y is -inf: exp gives 0
  * there. */
+/* The matrix of a transform is symmetric, and the gradient by a pair is that by the two numbers: its conjugate transposed is the other
+ * transform. */
+static void grad_DFT(vjp *v) { give(v, 0, with(v, v->n.op == IR_dft ? IR_inverse_dft : IR_dft, v->grad, v->n.nattr, v->attr)); }
+
+/* Of n / 2 + 1 pairs those in the middle stand for two of the n elements, which are conjugate. */
+static ir_ref weighted(vjp *v, ir_ref pairs, int64_t axis, int64_t n, double inner)
+{
+	const ir_ref w = ir_rfft_weights(v->g, pairs, ir_at(v->g, pairs)->rank - (int)axis, n, inner, v->site);
+	return op2(v, IR_mul, pairs, w);
+}
+
+static void grad_RDFT(vjp *v)
+{
+	const int64_t axis = v->attr[0], n = ir_dims(v->g, ir_at(v->g, source(v, 0)))[axis];
+	give(v, 0, with(v, IR_inverse_rdft, weighted(v, v->grad, axis, n, 0.5), 2, (int64_t[]){ axis, n }));
+}
+
+static void grad_INVERSE_RDFT(vjp *v)
+{
+	give(v, 0, weighted(v, with(v, IR_rdft, v->grad, 1, v->attr), v->attr[0], v->attr[1], 2));
+}
+
 static void grad_LOGCUMSUMEXP(vjp *v)
 {
 	const ir_ref y = y_of(v), empty = op2(v, IR_eq, y, num(v, -INFINITY)), none = num(v, 0);

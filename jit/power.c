@@ -58,7 +58,7 @@ tj_tensor *jit_power(const char *site, tj_tensor *x, tj_tensor *b)
 	if (tj_dtype_of(x) != TJ_F32 && tj_dtype_of(x) != TJ_F64) return NULL;
 	const double e = exponent(site, b);
 	if (e != e) return NULL;
-	if (e != (double)(int)e) return root_power(site, x, e);
+	if (e == 0.5 || e == -0.5 || e == -1.5) return root_power(site, x, e); /* no conversion: the caller may trap what is inexact */
 	tj_tensor *step = e > 0 ? op2(site, IR_mul, x, x) : op1(site, IR_reciprocal, x);
 	if (e == 2 || e == -1) return step;
 	return op2(site, e > 0 ? IR_mul : IR_div, step, e == 4 ? step : x);

@@ -186,6 +186,41 @@ static void structures(void **s)
 	AT(fields, 2, mixed, { 100, 2 }, { 67, 4 }, { 75, 8 }, { 41, 16 }, { 64, 4 }, { 33, 8 }, { 50, 3 }, { 31, 16 });
 }
 
+/* ---- products of small square matrices ---- */
+static void squares(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const sizes *z = self;
+	const int64_t m = z->m / 16; /* matrices of m x m; z->n is a multiple of m */
+	const int64_t n = z->n / m * 16;
+	tj_tensor *a = tj_reshape(in[0], TJ_SHAPE(n, m, m)), *b = tj_reshape(in[1], TJ_SHAPE(n, m, m));
+	out[0] = tj_matmul(a, b);
+	out[1] = tj_matmul(tj_slice(a, 1, 0, (m + 1) / 2, 1), tj_transpose(b, 1, 2));
+	out[2] = tj_matmul(a, tj_slice(b, 0, 0, 1, 1)); /* the same for all, in place of a batch */
+	out[3] = tj_add(tj_matmul(b, a), b);
+}
+static const tj_dtype wide[] = { TJ_F32, TJ_F64, TJ_I32 };
+static void square_products(void **s) { (void)s, AT(squares, 4, wide, { 4, 32 }, { 9, 48 }, { 12, 64 }, { 16, 128 }, { 14, 112 }); }
+
+/* ---- elements a few places apart that every row reads ---- */
+static void pairs(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const sizes *z = self;
+	tj_tensor *total = NULL;
+	for (int64_t i = 0; i < 3; i++) {
+		tj_tensor *x = tj_select(in[i / 2], 1, i * (z->m - 1) / 2);
+		tj_tensor *d = tj_sub(tj_unsqueeze(x, 0), tj_unsqueeze(x, 1));
+		total = total ? tj_add(total, tj_mul(d, d)) : d;
+	}
+	out[0] = tj_amax(total, TJ_AXES(1), false);
+	out[1] = tj_ne(total, tj_f(0.5));
+	out[2] = tj_sum(tj_mul(total, tj_unsqueeze(tj_select(in[1], 1, 0), 0)), TJ_AXES(1), false);
+}
+static void all_pairs(void **s)
+{
+	(void)s;
+	AT(pairs, 3, mixed, { 128, 2 }, { 130, 3 }, { 149, 4 }, { 131, 5 }, { 160, 16 }, { 135, 17 }, { 127, 3 });
+}
+
 /* ---- one test for NaN for a tree of maxima ---- */
 static void extremes(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -249,6 +284,8 @@ int main(void)
 		cmocka_unit_test(rows_in_place),
 		cmocka_unit_test(short_rows),
 		cmocka_unit_test(structures),
+		cmocka_unit_test(square_products),
+		cmocka_unit_test(all_pairs),
 		cmocka_unit_test(nan_in_trees),
 		cmocka_unit_test(small_integers),
 		cmocka_unit_test(constants),

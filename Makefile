@@ -305,8 +305,8 @@ test-all: deps  ## run all tests, with code as users get it (half an hour); star
 	@$(MAKE) --no-print-directory -s -j2 test-build san-build-all
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -r a
 
-test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/warm $(BUILD)/test/exported $(BUILD)/test/seen \
-	$(BUILD)/test/collector.so \
+test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/warm $(BUILD)/test/exported \
+	$(BUILD)/test/seen $(BUILD)/test/collector.so \
 	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(TJ) $(FAKE) $(BUILD)/test/cuda_static
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ANSWER = 1000000000 /* ns until a process is said not to answer */ };
+enum {
+	ANSWER = 1000000000,   /* ns until a process is said not to answer */
+	MOST_PROCESS = 4194304 /* the largest number that Linux gives one */
+};
 
 /* ---- numbers ---- */
 static long long int_of(const json_t *o, const char *key) { return json_integer_value(json_object_get(o, key)); }
@@ -203,7 +206,7 @@ static int run(cli_words *words)
 	for (int k; (k = cli_next(words)) != CLI_END;) {
 		if (k == CLI_WRONG) return CLI_USAGE;
 		if (k == JSON) w.json = true;
-		else if (!number(words->value, k == DELAY ? 0.05 : 1, k == DELAY ? 3600 : 4194304 /* the most that Linux gives a process */, &n)) return CLI_USAGE;
+		else if (!number(words->value, k == DELAY ? 0.05 : 1, k == DELAY ? 3600 : MOST_PROCESS, &n)) return CLI_USAGE;
 		else if (k == TIMES) w.times = (long)n;
 		else if (k == DELAY) w.delay = (uint64_t)(n * 1e9);
 		else w.pid = (long)n;

@@ -40,7 +40,8 @@ static bool open_object(object *o)
 {
 	const Elf64_Ehdr *h = (const void *)o->base;
 	if (o->bytes < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 || h->e_shentsize != sizeof(Elf64_Shdr)) return false;
-	if (h->e_shoff > o->bytes || (uint64_t)h->e_shnum * sizeof(Elf64_Shdr) > o->bytes - h->e_shoff || h->e_shstrndx >= h->e_shnum) return false;
+	if (h->e_shoff > o->bytes || (uint64_t)h->e_shnum * sizeof(Elf64_Shdr) > o->bytes - h->e_shoff) return false;
+	if (h->e_shstrndx >= h->e_shnum) return false;
 	o->section = (const void *)(o->base + h->e_shoff);
 	o->nsection = h->e_shnum;
 	o->section_names = span_of(o, &o->section[h->e_shstrndx]);
@@ -347,8 +348,8 @@ static void read_all(object *o, const char *name, const char *text, const cg_own
 		if (own_at[i]) add_own(o, name, &owns->v[i].blob, own_at[i]);
 }
 
-void cg_debug_of(const void *bytes, size_t n, const char *name, const char *text, uint32_t entry, const cg_owns *owns, const uint64_t *own_at,
-                 rt_text *out)
+void cg_debug_of(const void *bytes, size_t n, const char *name, const char *text, uint32_t entry, const cg_owns *owns,
+                 const uint64_t *own_at, rt_text *out)
 {
 	object o = { .base = bytes, .bytes = n, .entry = entry };
 	size_t ops;

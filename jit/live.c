@@ -25,7 +25,10 @@
 #include <unistd.h>
 
 #define FOLDER "/dev/shm"
-enum { OLD = 10 /* seconds: a younger file without a lock is being made */, LONGEST = 60 /* seconds that somebody may ask for at a time */ };
+enum {
+	OLD = 10,    /* seconds: a younger file without a lock is being made */
+	LONGEST = 60 /* seconds that somebody may ask for at a time */
+};
 static const char MAGIC[8] = "tjlive1\n";
 typedef struct head { /* docs/DEBUGGING.md describes it */
 	char magic[8];
@@ -90,7 +93,8 @@ static bool publish(uint32_t serial)
 	bool ok = t.oom; /* then this time is left out */
 	if (!ok) {
 		serial |= 1;
-		ok = put_at(&serial, sizeof serial, offsetof(head, serial)) && put_at(t.s, t.n, TEXT) && put_at(&bytes, sizeof bytes, offsetof(head, bytes));
+		ok = put_at(&serial, sizeof serial, offsetof(head, serial)) && put_at(t.s, t.n, TEXT) &&
+		     put_at(&bytes, sizeof bytes, offsetof(head, bytes));
 		serial++;
 		ok = ok && put_at(&serial, sizeof serial, offsetof(head, serial));
 	}

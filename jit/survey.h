@@ -26,7 +26,9 @@ void jit_put_utf8(rt_text *t, const char *s, void (*put)(rt_text *t, const char 
 /* ---- explain.c ---- */
 tj_stats jit_fn_counts(tj_fn *f); /* without what plans say; under table_lock */
 
-/* ---- ctx.c ---- */
+/* ---- engines.c ---- */
+void jit_enlist(jit_engine *e);
+void jit_delist(jit_engine *e);
 void jit_each_engine(void (*f)(void *env, jit_engine *e), void *env); /* of the process; f opens and closes none */
 
 /* ---- livetext.c ---- */

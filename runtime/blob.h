@@ -14,8 +14,8 @@ typedef struct rt_blob {
 	uint32_t debug_bytes; /* 0: tools are not told of it */
 	const void *debug;   /* what they are told (debug.h) */
 } rt_blob;
-/* Copies n blobs into new memory and makes it executable, no longer writable. Sets code of each blob to a copy that lives as long, and fn. The memory is
- * freed with the last reference. Tools are told of it (tools.h); `debug` stays the caller's. NULL: err is set. */
+/* Copies n blobs into new memory and makes it executable, no longer writable. Sets code of each blob to a copy that lives as long, and fn.
+ * The memory is freed with the last reference. Tools are told of it (tools.h); `debug` stays the caller's. NULL: err is set. */
 rt_shared *rt_code_map(int n, rt_blob *blob, rt_entry *fn, rt_err *err);
 
 /* The blob whose function is fn, among those that `code` has in memory; false: rt_code_map() did not make it, or it has no such function.

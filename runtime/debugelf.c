@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* debugelf: an object file that describes code which is in memory already: names, lines, frames. It has no code: .text says where that is. */
+/* debugelf: an object file that describes code in memory: names, lines, frames. It has no code: .text says where that is. */
 #include "runtime/tools.h"
 
 #include <elf.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A collector of Intel's ranges, for test/tools.sh: prints them, indented, to stderr. The table is read as ittnotify_config.h describes it. */
+/* A collector of Intel's ranges, for test/tools.sh: prints them, indented, to stderr. The table is what ittnotify_config.h describes. */
 #include <stdio.h>
 #include <string.h>
 

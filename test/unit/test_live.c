@@ -134,7 +134,8 @@ static void test_metrics(void **state)
 	(void)state;
 	tj_ctx *c = kit_open();
 	metrics(c); /* no function yet */
-	tj_fn *f = kit_fn(c, "f", twice, NULL, 1, 1), *g = tj_compile_at("a\nb.c:1", c, twice, NULL, TJ_OPTS(tj_compile_opts, .name = odd, .nin = 1, .nout = 1));
+	tj_fn *f = kit_fn(c, "f", twice, NULL, 1, 1);
+	tj_fn *g = tj_compile_at("a\nb.c:1", c, twice, NULL, TJ_OPTS(tj_compile_opts, .name = odd, .nin = 1, .nout = 1));
 	tj_fn *same[2];
 	for (int i = 0; i < 2; i++) same[i] = kit_fn(c, "same", twice, NULL, 1, 1);
 	for (int i = 0; i < 5; i++) tj_call1(f, TJ_LIST(F32(c, 1, 2)));

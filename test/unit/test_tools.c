@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What debuggers and profilers are told of generated code: the files of perf, gdb's list, frame tables; and that none of it changes a bit. */
+/* What debuggers and profilers are told of generated code: the files of perf, gdb's list, frame tables. None of it changes a bit. */
 #include "runtime/tools.h"
 #include "test/kit.h"
 

@@ -178,7 +178,7 @@ static void begin(const rt_log_to *log)
 
 void jit_live_begin(const rt_log_to *log)
 {
-	const char *v = getenv("TJ_LIVE");
+	const char *v = secure_getenv("TJ_LIVE");
 	if (!v || strcmp(v, "1") != 0) {
 		if (v && *v && strcmp(v, "0") != 0) rt_warn(log, "TJ_LIVE=%s is neither 0 nor 1; it is ignored", v);
 		return;

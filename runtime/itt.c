@@ -69,7 +69,7 @@ static void (*end)(const domain *d);
 
 static void open_collector(void)
 {
-	const char *path = getenv("INTEL_LIBITTNOTIFY64");
+	const char *path = secure_getenv("INTEL_LIBITTNOTIFY64");
 	void (*init)(global *, int) = NULL;
 	domain *(*create)(const char *) = NULL;
 	if (!path || !*path) return;

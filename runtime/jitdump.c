@@ -56,7 +56,7 @@ static bool fail(const char *path, const char *why)
 static void open_dump(void)
 {
 	char path[PATH_MAX];
-	const char *folder = getenv("JITDUMPDIR");
+	const char *folder = secure_getenv("JITDUMPDIR");
 	const file_head h = { .magic = MAGIC, .version = VERSION, .bytes = sizeof h, .machine = X86_64, .pid = (uint32_t)getpid(), .time = now() };
 	page = (size_t)sysconf(_SC_PAGESIZE);
 	const int n = snprintf(path, sizeof path, "%s/jit-%d.dump", folder && *folder ? folder : "/tmp", (int)getpid());

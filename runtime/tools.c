@@ -29,9 +29,9 @@ static void forked(void);
 
 static void read_env(void)
 {
-	const char *gdb = getenv("TJ_GDB");
+	const char *gdb = secure_getenv("TJ_GDB");
 	bool odd = false;
-	asked = perf_tools(getenv("TJ_PERF"), &odd) | (gdb && !strcmp(gdb, "1") ? RT_TOOL_GDB : 0);
+	asked = perf_tools(secure_getenv("TJ_PERF"), &odd) | (gdb && !strcmp(gdb, "1") ? RT_TOOL_GDB : 0);
 	if (asked & (RT_TOOL_MAP | RT_TOOL_JITDUMP)) pthread_atfork(NULL, NULL, forked);
 }
 
@@ -43,7 +43,7 @@ unsigned rt_tools(void)
 
 void rt_tools_check(const rt_log_to *log)
 {
-	const char *perf = getenv("TJ_PERF"), *gdb = getenv("TJ_GDB");
+	const char *perf = secure_getenv("TJ_PERF"), *gdb = secure_getenv("TJ_GDB");
 	bool odd = false;
 	perf_tools(perf, &odd);
 	if (odd) rt_warn(log, "TJ_PERF=%s has a word that is neither map nor jitdump; that word is ignored", perf);

@@ -327,39 +327,81 @@ static __attribute__((noinline)) void run_long(tj_ctx *c, tj_fn *f, tj_tensor *x
 		tj_pop(s);
 	}
 }
-static __attribute__((noinline)) void after_run_long(void) { __asm__ volatile(""); }
 
-static void test_unwind(void **state)
+/* Interrupts calls of the function until five hits were inside its code of that name. */
+static void unwind_from(tj_ctx *c, const char *name, tj_body *what, const char *code)
 {
 	char path[64];
 	size_t n;
 	unsigned long long bytes;
-	void *first[4];
 	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, off = { 0 };
-	void (*from)(tj_ctx *, tj_fn *, tj_tensor *) = run_long;
-	(void)state;
-	if (SANITIZED) SKIP("the sanitizer's own backtrace() takes over");
-	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .threads = 1));
-	tj_fn *f = kit_fn(c, "unwound", body, NULL, 1, 1);
+	tj_fn *f = kit_fn(c, name, what, NULL, 1, 1);
 	tj_tensor *x = input(c);
 	tj_call1(f, TJ_LIST(x));
 	map_path(path, getpid());
 	char *map = read_file(path, &n);
-	code_from = (uintptr_t)mapped(map, "tj_unwound_k0:exp+sin+mul+sum+div", &bytes);
+	code_from = (uintptr_t)mapped(map, code, &bytes);
+	assert_true(code_from != 0);
 	code_to = code_from + bytes;
 	free(map);
-	memcpy(&here_from, &from, sizeof from);
-	here_to = here_from + 4096;
-	after_run_long();
-	assert_true(backtrace(first, 4) > 0); /* opens libgcc_s, which a handler must not */
-	signal(SIGPROF, on_time);
+	inside = through = 0;
 	assert_int_equal(setitimer(ITIMER_PROF, &often, NULL), 0);
 	run_long(c, f, x);
 	setitimer(ITIMER_PROF, &off, NULL);
 	kit_ok(c);
-	tj_close(c);
 	assert_true(inside >= 5);
 	assert_int_equal(through, inside);
+}
+
+static void product(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_matmul(in[0], tj_transpose(in[0], 0, 1));
+}
+
+static void test_unwind(void **state)
+{
+	void *first[4];
+	void (*from)(tj_ctx *, tj_fn *, tj_tensor *) = run_long;
+	(void)state;
+	if (SANITIZED) SKIP("the sanitizer's own backtrace() takes over");
+	memcpy(&here_from, &from, sizeof from);
+	here_to = here_from + 4096;
+	assert_true(backtrace(first, 4) > 0); /* opens libgcc_s, which a handler must not */
+	signal(SIGPROF, on_time);
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .threads = 1));
+	unwind_from(c, "unwound", body, "tj_unwound_k0:exp+sin+mul+sum+div");
+	const char *loader = getenv("TJ_LOADER");
+	if (!loader || strcmp(loader, "orc") != 0) unwind_from(c, "tiles", product, "tj_tiles_k0.part1:matmul"); /* it calls a function */
+	tj_close(c);
+}
+
+/* ---- kernels of one form, of two lines ---- */
+static void pair(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_exp(in[0]);
+	out[1] = tj_exp(in[1]);
+}
+
+static void test_apart(void **state)
+{
+	static const float x[100], y[100];
+	char path[64];
+	size_t n;
+	unsigned long long bytes;
+	tj_tensor *out[2];
+	(void)state;
+	tj_ctx *c = tj_open(NULL);
+	tj_call(kit_fn(c, "pair", pair, NULL, 2, 2), out,
+	        TJ_LIST(tj_from_data(c, TJ_F32, TJ_SHAPE(100), x), tj_from_data(c, TJ_F32, TJ_SHAPE(100), y)));
+	kit_ok(c);
+	map_path(path, getpid());
+	char *map = read_file(path, &n);
+	const unsigned long long first = mapped(map, "tj_pair_k0:exp", &bytes), second = mapped(map, "tj_pair_k1:exp", &bytes);
+	free(map);
+	assert_true(first && second && first != second);
+	tj_close(c);
 }
 
 /* ---- the bytes ---- */
@@ -444,7 +486,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same_bits), cmocka_unit_test(test_map),    cmocka_unit_test(test_fork),    cmocka_unit_test(test_jitdump),
-		cmocka_unit_test(test_gdb),       cmocka_unit_test(test_unwind), cmocka_unit_test(test_damaged), cmocka_unit_test(test_files),
+		cmocka_unit_test(test_gdb),       cmocka_unit_test(test_unwind), cmocka_unit_test(test_apart),   cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_files),
 	};
 	return cmocka_run_group_tests(tests, NULL, clean);
 }

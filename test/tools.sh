@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Debian's own gdb, perf and valgrind look at generated code; tj top watches a process.
-#   test/tools.sh build-folder gdb|perf|valgrind|ranges|top
+#   test/tools.sh build-folder gdb|perf|valgrind|ranges|top|odd
 set -u
 build=$1 subject=$2 passed=0 failed=0 skipped=0
 seen=$build/test/seen tmp=$(mktemp -d) process=
@@ -121,11 +121,42 @@ top_all() {
 	process=
 }
 
+# Files that say what is not so, while tj top waits for the process, which is stopped.
+odd_text() { # what the file becomes: bytes of the head from 24 on, then the text; what tj top may say
+	cp "$tmp/whole" "$file"
+	(sleep 0.1 && printf '%b' "$1" | dd of="$file" bs=1 seek=24 conv=notrunc 2>/dev/null &&
+		printf '%b' "$2" | dd of="$file" bs=1 seek=64 conv=notrunc 2>/dev/null &&
+		printf '\002\001\000\000' | dd of="$file" bs=1 seek=12 conv=notrunc 2>/dev/null) &
+	"$tj" top -d 0.05 "$process" >"$tmp/said" 2>&1
+	[ $? = 1 ] && says 'does not answer\|is none that\|has ended'
+	verdict $? "tj top believes $3:"
+}
+odd_all() {
+	TJ_LIVE=1 "$seen" 100000000 >"$tmp/out" &
+	process=$! file=/dev/shm/tjit.$(id -u).$process
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		"$tj" top -d 0.1 "$process" >"$tmp/said" 2>&1 && grep -q '^seen ' "$tmp/said" && break
+		sleep 0.1
+	done
+	kill -STOP "$process"
+	cp "$file" "$tmp/whole"
+	odd_text '\377\377\377\377\377\377\377\177' x 'a text of 8 EiB'
+	odd_text '\010\000\000\000\000\000\000\000' '{"pid":1' 'a text that is cut off'
+	odd_text '\012\000\000\000\000\000\000\000' '{"pid": 1}' 'an object without functions'
+	truncate -s 20 "$file" && ! "$tj" top "$process" >"$tmp/said" 2>&1
+	verdict $? 'tj top believes a head that is cut off:'
+	kill -KILL "$process"
+	wait "$process" 2>/dev/null
+	rm -f "$file"
+	process=
+}
+
 case $subject in
 gdb) if command -v gdb >/dev/null; then gdb_all; else skip 'gdb is missing (package gdb)' 9; fi ;;
 perf) if why=$(perf_works); then perf_all; else skip "$why" 6; fi ;;
 valgrind) if command -v valgrind >/dev/null; then valgrind_all; else skip 'valgrind is missing (package valgrind)' 3; fi ;;
 ranges) ranges_all ;;
+odd) if [ -x "$tj" ]; then odd_all; else skip 'build/tj was not built (package libjansson-dev)' 4; fi ;;
 top) if [ -x "$tj" ]; then top_all; else skip 'build/tj was not built (package libjansson-dev)' 7; fi ;;
 esac
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Debian's own gdb, perf and valgrind look at generated code; tj top watches a process.
-#   test/tools.sh build-folder gdb|perf|valgrind|ranges|top|odd
+#   test/tools.sh build-folder gdb|gdb_more|perf|valgrind|ranges|top|odd
 set -u
 build=$1 subject=$2 passed=0 failed=0 skipped=0
 seen=$build/test/seen tmp=$(mktemp -d) process=
@@ -21,8 +21,8 @@ debug() { # commands of gdb
 	set -- -ex 'set debuginfod enabled off' -ex 'set breakpoint pending on' "$@"
 	TJ_GDB=1 gdb -nx -batch "$@" --args "$seen" 2 >"$tmp/said" 2>&1
 }
-gdb_all() {
-	for run in first warm orc; do # the second one finds code on disk
+gdb_runs() {
+	for run in "$@"; do # the second one finds code on disk
 		[ $run = orc ] && export TJ_LOADER=orc
 		debug -ex 'break tj_seen_k0' -ex run -ex bt -ex "info line seen.c:$div" -ex 'info symbol $pc' -ex 'info breakpoints'
 		says "^#0  tj_seen_k0 () at test/seen.c:$exp" && says '^#.* in main (.*) at test/seen.c' && says '^#.* run_kernel '
@@ -31,11 +31,17 @@ gdb_all() {
 		verdict $? "gdb: lines of a kernel, $run:"
 	done
 	unset TJ_LOADER
+}
+gdb_few() {
+	gdb_runs first warm
 	TJ_GDB=1 "$seen" 2 >"$tmp/said" 2>&1
 	verdict $? 'no breakpoint got into the code on disk:'
 	debug -ex "break tj_seen_k1" -ex run -ex 'maint info jit' -ex 'delete' -ex 'break exit' -ex c -ex 'maint info jit'
 	[ "$(grep -c '^0x[0-9a-f]* *0x' "$tmp/said")" = 2 ] && says '^Breakpoint .*, tj_seen_k1 () at test/seen.c:'"$product"
 	verdict $? 'gdb: two kernels are listed, and none when the context is closed:'
+}
+gdb_more() {
+	gdb_runs orc
 	debug -ex 'break tj_seen_k1' -ex run -ex 'rbreak ^tj_seen_k1.part' -ex c -ex bt
 	says '^#0  tj_seen_k1.part[0-9] () at test/seen.c:'"$product" && says '^#1 .* in tj_seen_k1 ()' && says '^#.* in main '
 	verdict $? 'gdb: a function that a kernel calls:'
@@ -51,11 +57,11 @@ perf_works() {
 report() { perf report -i "$1" --stdio --no-children --percent-limit 0.5 --sort "$2" >"$tmp/said" 2>&1; } # file, what by
 kernel='tj_seen_k0:exp+sin+mul+sum+div'
 perf_all() {
-	TJ_PERF=map perf record -q -e cpu-clock -F 4000 -o "$tmp/map" sh -c "echo \$\$ >'$tmp/pid'; exec $seen 800" >"$tmp/said" 2>&1
+	TJ_PERF=map perf record -q -e cpu-clock -F 4000 -o "$tmp/map" sh -c "echo \$\$ >'$tmp/pid'; exec $seen 400" >"$tmp/said" 2>&1
 	report "$tmp/map" sym
 	says "$kernel" && says 'tj_seen_k1.part[0-9]:matmul'
 	verdict $? 'perf names kernels by TJ_PERF=map:'
-	TJ_PERF=jitdump perf record -q -k mono -e cpu-clock -F 2000 --call-graph dwarf,16384 -o "$tmp/dump" "$seen" 300 >"$tmp/said" 2>&1 &&
+	TJ_PERF=jitdump perf record -q -k mono -e cpu-clock -F 2000 --call-graph dwarf,16384 -o "$tmp/dump" "$seen" 100 >"$tmp/said" 2>&1 &&
 		perf inject --jit -i "$tmp/dump" -o "$tmp/jit" >"$tmp/said" 2>&1
 	verdict $? 'perf inject reads the file of TJ_PERF=jitdump:'
 	report "$tmp/jit" sym
@@ -152,7 +158,8 @@ odd_all() {
 }
 
 case $subject in
-gdb) if command -v gdb >/dev/null; then gdb_all; else skip 'gdb is missing (package gdb)' 9; fi ;;
+gdb) if command -v gdb >/dev/null; then gdb_few; else skip 'gdb is missing (package gdb)' 6; fi ;;
+gdb_more) if command -v gdb >/dev/null; then gdb_more; else skip 'gdb is missing (package gdb)' 3; fi ;;
 perf) if why=$(perf_works); then perf_all; else skip "$why" 6; fi ;;
 valgrind) if command -v valgrind >/dev/null; then valgrind_all; else skip 'valgrind is missing (package valgrind)' 3; fi ;;
 ranges) ranges_all ;;

@@ -2772,6 +2772,127 @@ TJ_API tj_tensor *tj_cosine_window_at(const char *site, tj_dtype dtype, int64_t 
 
 /* ==== layers: functions that are made of the ones above (functions/) ==== */
 
+/* ---- Fourier transforms, complex numbers, signals ---------------------------------------------------- */
+
+/* Complex numbers are pairs, real and imaginary part, along a last axis of size 2, as PyTorch's view_as_real(); docs/FFT.md says why. Axes
+ * and sizes of what takes or gives pairs are those of the complex numbers: the axis of the pairs is not counted.
+ *
+ * complex: pairs of two parts, which broadcast. real, imag, conj. complex_abs: hypot(re, im). angle: atan2(im, re). polar: abs cos(angle)
+ * and abs sin(angle). complex_mul: (x u - y v, x v + y u). complex_div: by Smith's algorithm, without overflow between. complex_exp. */
+TJ_API tj_tensor *tj_complex_at(const char *site, tj_tensor *re, tj_tensor *im);
+TJ_API tj_tensor *tj_real_at(const char *site, tj_tensor *z);
+TJ_API tj_tensor *tj_imag_at(const char *site, tj_tensor *z);
+TJ_API tj_tensor *tj_conj_at(const char *site, tj_tensor *z);
+TJ_API tj_tensor *tj_complex_abs_at(const char *site, tj_tensor *z);
+TJ_API tj_tensor *tj_angle_at(const char *site, tj_tensor *z);
+TJ_API tj_tensor *tj_polar_at(const char *site, tj_tensor *abs, tj_tensor *angle);
+TJ_API tj_tensor *tj_complex_exp_at(const char *site, tj_tensor *z);
+TJ_API tj_tensor *tj_complex_mul_at(const char *site, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_complex_div_at(const char *site, tj_tensor *a, tj_tensor *b);
+#define tj_complex(re, im) tj_complex_at(TJ_SITE, re, im) /* tj_complex([1., 2.], [3., 4.]) = [[1., 3.], [2., 4.]] */
+#define tj_real(z) tj_real_at(TJ_SITE, z) /* tj_real([[1., 3.], [2., 4.]]) = [1., 2.] */
+#define tj_imag(z) tj_imag_at(TJ_SITE, z) /* tj_imag([[1., 3.], [2., 4.]]) = [3., 4.] */
+#define tj_conj(z) tj_conj_at(TJ_SITE, z) /* tj_conj([1., 3.]) = [1., -3.] */
+#define tj_complex_abs(z) tj_complex_abs_at(TJ_SITE, z) /* tj_complex_abs([3., 4.]) = 5. */
+#define tj_angle(z) tj_angle_at(TJ_SITE, z) /* tj_angle([[1., 0.], [0., 2.]]) = [0., 1.5708] */
+#define tj_polar(abs, angle) tj_polar_at(TJ_SITE, abs, angle) /* tj_polar([2.], [0.]) = [[2., 0.]] */
+#define tj_complex_exp(z) tj_complex_exp_at(TJ_SITE, z) /* tj_complex_exp([0., 0.]) = [1., 0.] */
+#define tj_complex_mul(a, b) tj_complex_mul_at(TJ_SITE, a, b) /* tj_complex_mul([1., 2.], [3., 4.]) = [-5., 10.] */
+#define tj_complex_div(a, b) tj_complex_div_at(TJ_SITE, a, b) /* tj_complex_div([-5., 10.], [3., 4.]) = [1., 2.] */
+
+/* The factor of a transform of n elements, and of its inverse: 1 and 1 / n; 1 / sqrt(n) both; 1 / n and 1. */
+typedef enum tj_fft_norm { TJ_FFT_BACKWARD, TJ_FFT_ORTHO, TJ_FFT_FORWARD } tj_fft_norm;
+
+/* torch.fft's functions. n: the operand is cut to so many elements, or zeros come behind it; 0: it stays. fft, ifft: pairs to pairs. rfft:
+ * real numbers to the first n / 2 + 1 results, of which the others are the conjugates. irfft: such pairs to n real numbers; 0:
+ * 2 (pairs - 1). hfft: such pairs, of a signal, to its real spectrum; ihfft: back. fftn, ifftn, rfftn, irfftn: along several axes, the last
+ * of them by rfft or irfft. sizes: one for each axis, or NULL; axes: TJ_ALL: all, or with sizes as many of the last ones. For f32 and f64;
+ * f16 and bf16 are computed in f32, integers as f32.
+ * fftfreq: 0, 1, ..., then the negative ones, over n d. rfftfreq: those of rfft. fftshift: frequency 0 comes into the middle; TJ_ALL: along
+ * all axes, also that of pairs if there is one. */
+TJ_API tj_tensor *tj_fft_at(const char *site, tj_tensor *x, int64_t n, int axis, tj_fft_norm norm);
+TJ_API tj_tensor *tj_ifft_at(const char *site, tj_tensor *x, int64_t n, int axis, tj_fft_norm norm);
+TJ_API tj_tensor *tj_rfft_at(const char *site, tj_tensor *x, int64_t n, int axis, tj_fft_norm norm);
+TJ_API tj_tensor *tj_irfft_at(const char *site, tj_tensor *x, int64_t n, int axis, tj_fft_norm norm);
+TJ_API tj_tensor *tj_hfft_at(const char *site, tj_tensor *x, int64_t n, int axis, tj_fft_norm norm);
+TJ_API tj_tensor *tj_ihfft_at(const char *site, tj_tensor *x, int64_t n, int axis, tj_fft_norm norm);
+TJ_API tj_tensor *tj_fftn_at(const char *site, tj_tensor *x, tj_dims sizes, tj_dims axes, tj_fft_norm norm);
+TJ_API tj_tensor *tj_ifftn_at(const char *site, tj_tensor *x, tj_dims sizes, tj_dims axes, tj_fft_norm norm);
+TJ_API tj_tensor *tj_rfftn_at(const char *site, tj_tensor *x, tj_dims sizes, tj_dims axes, tj_fft_norm norm);
+TJ_API tj_tensor *tj_irfftn_at(const char *site, tj_tensor *x, tj_dims sizes, tj_dims axes, tj_fft_norm norm);
+TJ_API tj_tensor *tj_fftfreq_at(const char *site, tj_dtype dtype, int64_t n, double d);
+TJ_API tj_tensor *tj_rfftfreq_at(const char *site, tj_dtype dtype, int64_t n, double d);
+TJ_API tj_tensor *tj_fftshift_at(const char *site, tj_tensor *x, tj_dims axes);
+TJ_API tj_tensor *tj_ifftshift_at(const char *site, tj_tensor *x, tj_dims axes);
+#define tj_fft(x, n, axis, norm) tj_fft_at(TJ_SITE, x, n, axis, norm)
+/* tj_fft([[1., 0.], [2., 0.], [3., 0.], [4., 0.]], 0, -1, TJ_FFT_BACKWARD) = [[10., 0.], [-2., 2.], [-2., 0.], [-2., -2.]] */
+#define tj_ifft(x, n, axis, norm) tj_ifft_at(TJ_SITE, x, n, axis, norm)
+/* tj_ifft([[10., 0.], [-2., 2.], [-2., 0.], [-2., -2.]], 0, 0, TJ_FFT_BACKWARD) = [[1., 0.], [2., 0.], [3., 0.], [4., 0.]] */
+#define tj_rfft(x, n, axis, norm) tj_rfft_at(TJ_SITE, x, n, axis, norm)
+/* tj_rfft([1., 2., 3.], 4, -1, TJ_FFT_BACKWARD) = [[6., 0.], [-2., -2.], [2., 0.]] */
+#define tj_irfft(x, n, axis, norm) tj_irfft_at(TJ_SITE, x, n, axis, norm)
+/* tj_irfft([[10., 0.], [-2., 2.], [-2., 0.]], 0, -1, TJ_FFT_BACKWARD) = [1., 2., 3., 4.] */
+#define tj_hfft(x, n, axis, norm) tj_hfft_at(TJ_SITE, x, n, axis, norm)
+/* tj_hfft([[1., 0.], [2., 0.], [3., 0.]], 0, -1, TJ_FFT_BACKWARD) = [8., -2., 0., -2.] */
+#define tj_ihfft(x, n, axis, norm) tj_ihfft_at(TJ_SITE, x, n, axis, norm)
+/* tj_ihfft([8., -2., 0., -2.], 0, -1, TJ_FFT_BACKWARD) = [[1., -0.], [2., -0.], [3., -0.]] */
+#define tj_fftn(x, sizes, axes, norm) tj_fftn_at(TJ_SITE, x, sizes, axes, norm)
+/* tj_fftn([[[1., 0.], [2., 0.]]], NULL, TJ_ALL, TJ_FFT_BACKWARD) = [[[3., 0.], [-1., 0.]]] */
+#define tj_ifftn(x, sizes, axes, norm) tj_ifftn_at(TJ_SITE, x, sizes, axes, norm)
+/* tj_ifftn([[[3., 0.], [-1., 0.]]], NULL, TJ_ALL, TJ_FFT_BACKWARD) = [[[1., 0.], [2., 0.]]] */
+#define tj_rfftn(x, sizes, axes, norm) tj_rfftn_at(TJ_SITE, x, sizes, axes, norm)
+/* tj_rfftn([[1., 2.], [3., 4.]], NULL, TJ_ALL, TJ_FFT_BACKWARD) = [[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]] */
+#define tj_irfftn(x, sizes, axes, norm) tj_irfftn_at(TJ_SITE, x, sizes, axes, norm)
+/* tj_irfftn([[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]], NULL, TJ_ALL, TJ_FFT_BACKWARD) = [[1., 2.], [3., 4.]] */
+#define tj_fft2(x, norm) tj_fftn(x, NULL, TJ_AXES(-2, -1), norm)
+/* tj_fft2([[[1., 0.], [2., 0.]], [[3., 0.], [4., 0.]]], TJ_FFT_BACKWARD) = [[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]] */
+#define tj_ifft2(x, norm) tj_ifftn(x, NULL, TJ_AXES(-2, -1), norm)
+/* tj_ifft2([[[4., 0.], [0., 0.]], [[0., 0.], [0., 0.]]], TJ_FFT_BACKWARD) = [[[1., 0.], [1., 0.]], [[1., 0.], [1., 0.]]] */
+#define tj_rfft2(x, norm) tj_rfftn(x, NULL, TJ_AXES(-2, -1), norm)
+/* tj_rfft2([[1., 2.], [3., 4.]], TJ_FFT_BACKWARD) = [[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]] */
+#define tj_irfft2(x, norm) tj_irfftn(x, NULL, TJ_AXES(-2, -1), norm)
+/* tj_irfft2([[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]], TJ_FFT_BACKWARD) = [[1., 2.], [3., 4.]] */
+#define tj_fftfreq(dtype, n, d) tj_fftfreq_at(TJ_SITE, dtype, n, d) /* tj_fftfreq(TJ_F32, 4, 0.5) = [0., 0.5, -1., -0.5] */
+#define tj_rfftfreq(dtype, n, d) tj_rfftfreq_at(TJ_SITE, dtype, n, d) /* tj_rfftfreq(TJ_F32, 4, 0.5) = [0., 0.5, 1.] */
+#define tj_fftshift(x, axes) tj_fftshift_at(TJ_SITE, x, axes) /* tj_fftshift([0., 1., -2., -1.], TJ_ALL) = [-2., -1., 0., 1.] */
+#define tj_ifftshift(x, axes) tj_ifftshift_at(TJ_SITE, x, axes) /* tj_ifftshift([-1., 0., 1.], TJ_ALL) = [0., 1., -1.] */
+
+typedef struct tj_stft_opts {
+	size_t size;
+	int64_t hop;           /* from window to window; 0: n / 4 */
+	int64_t length;        /* of the window, in the middle of the n elements; 0: n */
+	tj_tensor *window;     /* f32 or f64 [length]; NULL: ones */
+	bool not_centred;      /* the first window begins at element 0; else n / 2 elements are put before and behind the signal: */
+	bool zeros;            /* zeros, not the signal, mirrored */
+	bool both_sides;       /* all n frequencies, not n / 2 + 1 */
+	bool normalized;       /* times 1 / sqrt(n) */
+} tj_stft_opts;
+typedef enum tj_convolve_mode { TJ_CONVOLVE_FULL, TJ_CONVOLVE_SAME, TJ_CONVOLVE_VALID } tj_convolve_mode;
+
+/* stft: [n] or [N,n] to pairs [frequencies,windows,2], [N,...], as torch.stft(). istft: back to so many elements, 0: all that there are,
+ * with the same options; an element without a window over it is an error. dct, idct: of type 2 or 3, as scipy.fft.dct: 2 sum of
+ * x[j] cos(pi k (2j + 1) / 2n), and x[0] + 2 sum of x[j] cos(pi (2k + 1) j / 2n). hilbert: the analytic signal, as pairs; n as in tj_fft().
+ * fft_convolve: along the last axis, by transforms; the others broadcast. FULL: n + m - 1 elements, SAME: the n in the middle, VALID: those
+ * that need no zeros. It takes O(n log n), but its error is relative to the largest result, not to each. */
+TJ_API tj_tensor *tj_stft_at(const char *site, tj_tensor *x, int64_t n, const tj_stft_opts *opts);
+TJ_API tj_tensor *tj_istft_at(const char *site, tj_tensor *x, int64_t n, int64_t length, const tj_stft_opts *opts);
+TJ_API tj_tensor *tj_dct_at(const char *site, tj_tensor *x, int type, int64_t n, int axis, tj_fft_norm norm);
+TJ_API tj_tensor *tj_idct_at(const char *site, tj_tensor *x, int type, int64_t n, int axis, tj_fft_norm norm);
+TJ_API tj_tensor *tj_hilbert_at(const char *site, tj_tensor *x, int64_t n, int axis);
+TJ_API tj_tensor *tj_fft_convolve_at(const char *site, tj_tensor *x, tj_tensor *kernel, tj_convolve_mode mode);
+#define tj_stft(x, n, opts) tj_stft_at(TJ_SITE, x, n, opts)
+/* tj_stft([1., 2., 3., 4.], 2, TJ_OPTS(tj_stft_opts, .hop = 2, .not_centred = true)) = [[[3., 0.], [7., 0.]], [[-1., 0.], [-1., 0.]]] */
+#define tj_istft(x, n, length, opts) tj_istft_at(TJ_SITE, x, n, length, opts)
+/* tj_istft([[[3., 0.]], [[-1., 0.]]], 2, 0, TJ_OPTS(tj_stft_opts, .hop = 2, .not_centred = true)) = [1., 2.] */
+#define tj_dct(x, type, n, axis, norm) tj_dct_at(TJ_SITE, x, type, n, axis, norm)
+/* tj_dct([1., 2., 3.], 2, 0, -1, TJ_FFT_BACKWARD) = [12., -3.4641, 0.] */
+#define tj_idct(x, type, n, axis, norm) tj_idct_at(TJ_SITE, x, type, n, axis, norm)
+/* tj_idct([12., -3.4641016, 0.], 2, 0, -1, TJ_FFT_BACKWARD) = [1., 2., 3.] */
+#define tj_hilbert(x, n, axis) tj_hilbert_at(TJ_SITE, x, n, axis)
+/* tj_hilbert([1., 0., -1., 0.], 0, -1) = [[1., 0.], [0., 1.], [-1., 0.], [0., -1.]] */
+#define tj_fft_convolve(x, kernel, mode) tj_fft_convolve_at(TJ_SITE, x, kernel, mode)
+/* tj_round(tj_fft_convolve([1., 2., 3.], [1., 1.], TJ_CONVOLVE_FULL)) = [1., 3., 5., 3.] */
+
 /* ---- linear layers, cells, bags of embeddings -------------------------------------------------------- */
 
 /* linear: x W' + b for x [...,I], W [O,I], b [O] or NULL. bilinear: y[o] = sum over i, j of a[i] W[o,i,j] b[j], + bias; W [O,I,J]; of

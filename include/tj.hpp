@@ -2211,6 +2211,127 @@ inline tensor cosine_window(tj_dtype dtype, int64_t n, bool periodic, caller at 
 	return detail::made(tj_cosine_window_at(at.site(), dtype, n, periodic), at);
 }
 
+// ---- Fourier transforms, complex numbers, signals ----
+/// Complex numbers are pairs, real and imaginary part, along a last axis of size 2, as PyTorch's view_as_real(); docs/FFT.md says why.
+/// Axes and sizes of what takes or gives pairs are those of the complex numbers: the axis of the pairs is not counted. complex: pairs of
+/// two parts, which broadcast. real, imag, conj. complex_abs: hypot(re, im). angle: atan2(im, re). polar: abs cos(angle) and abs
+/// sin(angle). complex_mul: (x u - y v, x v + y u). complex_div: by Smith's algorithm, without overflow between. complex_exp.
+/// C: tj_complex([1., 2.], [3., 4.]) = [[1., 3.], [2., 4.]]
+inline tensor complex(operand re, operand im) { return detail::made(tj_complex_at(re.site(), re.get(), im.get()), re); }
+/// C: tj_real([[1., 3.], [2., 4.]]) = [1., 2.]
+inline tensor real(operand z) { return detail::made(tj_real_at(z.site(), z.get()), z); }
+/// C: tj_imag([[1., 3.], [2., 4.]]) = [3., 4.]
+inline tensor imag(operand z) { return detail::made(tj_imag_at(z.site(), z.get()), z); }
+/// C: tj_conj([1., 3.]) = [1., -3.]
+inline tensor conj(operand z) { return detail::made(tj_conj_at(z.site(), z.get()), z); }
+/// C: tj_complex_abs([3., 4.]) = 5.
+inline tensor complex_abs(operand z) { return detail::made(tj_complex_abs_at(z.site(), z.get()), z); }
+/// C: tj_angle([[1., 0.], [0., 2.]]) = [0., 1.5708]
+inline tensor angle(operand z) { return detail::made(tj_angle_at(z.site(), z.get()), z); }
+/// C: tj_polar([2.], [0.]) = [[2., 0.]]
+inline tensor polar(operand abs, operand angle) { return detail::made(tj_polar_at(abs.site(), abs.get(), angle.get()), abs); }
+/// C: tj_complex_exp([0., 0.]) = [1., 0.]
+inline tensor complex_exp(operand z) { return detail::made(tj_complex_exp_at(z.site(), z.get()), z); }
+/// C: tj_complex_mul([1., 2.], [3., 4.]) = [-5., 10.]
+inline tensor complex_mul(operand a, operand b) { return detail::made(tj_complex_mul_at(a.site(), a.get(), b.get()), a); }
+/// C: tj_complex_div([-5., 10.], [3., 4.]) = [1., 2.]
+inline tensor complex_div(operand a, operand b) { return detail::made(tj_complex_div_at(a.site(), a.get(), b.get()), a); }
+/// torch.fft's functions. n: the operand is cut to so many elements, or zeros come behind it; 0: it stays. fft, ifft: pairs to pairs.
+/// rfft: real numbers to the first n / 2 + 1 results, of which the others are the conjugates. irfft: such pairs to n real numbers; 0: 2
+/// (pairs - 1). hfft: such pairs, of a signal, to its real spectrum; ihfft: back. fftn, ifftn, rfftn, irfftn: along several axes, the
+/// last of them by rfft or irfft. sizes: one for each axis, or NULL; axes: TJ_ALL: all, or with sizes as many of the last ones. For f32
+/// and f64; f16 and bf16 are computed in f32, integers as f32. fftfreq: 0, 1, ..., then the negative ones, over n d. rfftfreq: those of
+/// rfft. fftshift: frequency 0 comes into the middle; TJ_ALL: along all axes, also that of pairs if there is one.
+/// C: tj_fft([[1., 0.], [2., 0.], [3., 0.], [4., 0.]], 0, -1, TJ_FFT_BACKWARD) = [[10., 0.], [-2., 2.], [-2., 0.], [-2., -2.]]
+inline tensor fft(operand x, int64_t n, int axis, tj_fft_norm norm) { return detail::made(tj_fft_at(x.site(), x.get(), n, axis, norm), x); }
+/// C: tj_ifft([[10., 0.], [-2., 2.], [-2., 0.], [-2., -2.]], 0, 0, TJ_FFT_BACKWARD) = [[1., 0.], [2., 0.], [3., 0.], [4., 0.]]
+inline tensor ifft(operand x, int64_t n, int axis, tj_fft_norm norm)
+{
+	return detail::made(tj_ifft_at(x.site(), x.get(), n, axis, norm), x);
+}
+/// C: tj_rfft([1., 2., 3.], 4, -1, TJ_FFT_BACKWARD) = [[6., 0.], [-2., -2.], [2., 0.]]
+inline tensor rfft(operand x, int64_t n, int axis, tj_fft_norm norm)
+{
+	return detail::made(tj_rfft_at(x.site(), x.get(), n, axis, norm), x);
+}
+/// C: tj_irfft([[10., 0.], [-2., 2.], [-2., 0.]], 0, -1, TJ_FFT_BACKWARD) = [1., 2., 3., 4.]
+inline tensor irfft(operand x, int64_t n, int axis, tj_fft_norm norm)
+{
+	return detail::made(tj_irfft_at(x.site(), x.get(), n, axis, norm), x);
+}
+/// C: tj_hfft([[1., 0.], [2., 0.], [3., 0.]], 0, -1, TJ_FFT_BACKWARD) = [8., -2., 0., -2.]
+inline tensor hfft(operand x, int64_t n, int axis, tj_fft_norm norm)
+{
+	return detail::made(tj_hfft_at(x.site(), x.get(), n, axis, norm), x);
+}
+/// C: tj_ihfft([8., -2., 0., -2.], 0, -1, TJ_FFT_BACKWARD) = [[1., -0.], [2., -0.], [3., -0.]]
+inline tensor ihfft(operand x, int64_t n, int axis, tj_fft_norm norm)
+{
+	return detail::made(tj_ihfft_at(x.site(), x.get(), n, axis, norm), x);
+}
+/// C: tj_fftn([[[1., 0.], [2., 0.]]], NULL, TJ_ALL, TJ_FFT_BACKWARD) = [[[3., 0.], [-1., 0.]]]
+inline tensor fftn(operand x, const ints &sizes, const ints &axes, tj_fft_norm norm)
+{
+	return detail::made(tj_fftn_at(x.site(), x.get(), sizes.get(), axes.get(), norm), x);
+}
+/// C: tj_ifftn([[[3., 0.], [-1., 0.]]], NULL, TJ_ALL, TJ_FFT_BACKWARD) = [[[1., 0.], [2., 0.]]]
+inline tensor ifftn(operand x, const ints &sizes, const ints &axes, tj_fft_norm norm)
+{
+	return detail::made(tj_ifftn_at(x.site(), x.get(), sizes.get(), axes.get(), norm), x);
+}
+/// C: tj_rfftn([[1., 2.], [3., 4.]], NULL, TJ_ALL, TJ_FFT_BACKWARD) = [[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]]
+inline tensor rfftn(operand x, const ints &sizes, const ints &axes, tj_fft_norm norm)
+{
+	return detail::made(tj_rfftn_at(x.site(), x.get(), sizes.get(), axes.get(), norm), x);
+}
+/// C: tj_irfftn([[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]], NULL, TJ_ALL, TJ_FFT_BACKWARD) = [[1., 2.], [3., 4.]]
+inline tensor irfftn(operand x, const ints &sizes, const ints &axes, tj_fft_norm norm)
+{
+	return detail::made(tj_irfftn_at(x.site(), x.get(), sizes.get(), axes.get(), norm), x);
+}
+/// C: tj_fftfreq(TJ_F32, 4, 0.5) = [0., 0.5, -1., -0.5]
+inline tensor fftfreq(tj_dtype dtype, int64_t n, double d, caller at = caller())
+{
+	return detail::made(tj_fftfreq_at(at.site(), dtype, n, d), at);
+}
+/// C: tj_rfftfreq(TJ_F32, 4, 0.5) = [0., 0.5, 1.]
+inline tensor rfftfreq(tj_dtype dtype, int64_t n, double d, caller at = caller())
+{
+	return detail::made(tj_rfftfreq_at(at.site(), dtype, n, d), at);
+}
+/// C: tj_fftshift([0., 1., -2., -1.], TJ_ALL) = [-2., -1., 0., 1.]
+inline tensor fftshift(operand x, const ints &axes) { return detail::made(tj_fftshift_at(x.site(), x.get(), axes.get()), x); }
+/// C: tj_ifftshift([-1., 0., 1.], TJ_ALL) = [0., 1., -1.]
+inline tensor ifftshift(operand x, const ints &axes) { return detail::made(tj_ifftshift_at(x.site(), x.get(), axes.get()), x); }
+/// stft: [n] or [N,n] to pairs [frequencies,windows,2], [N,...], as torch.stft(). istft: back to so many elements, 0: all that there are,
+/// with the same options; an element without a window over it is an error. dct, idct: of type 2 or 3, as scipy.fft.dct: 2 sum of x[j]
+/// cos(pi k (2j + 1) / 2n), and x[0] + 2 sum of x[j] cos(pi (2k + 1) j / 2n). hilbert: the analytic signal, as pairs; n as in tj_fft().
+/// fft_convolve: along the last axis, by transforms; the others broadcast. FULL: n + m - 1 elements, SAME: the n in the middle, VALID:
+/// those that need no zeros. It takes O(n log n), but its error is relative to the largest result, not to each.
+/// C: tj_stft([1., 2., 3., 4.], 2, TJ_OPTS(tj_stft_opts, .hop = 2, .not_centred = true)) = [[[3., 0.], [7., 0.]], [[-1., 0.], [-1., 0.]]]
+inline tensor stft(operand x, int64_t n, const tj_stft_opts &opts = {}) { return detail::made(tj_stft_at(x.site(), x.get(), n, &opts), x); }
+/// C: tj_istft([[[3., 0.]], [[-1., 0.]]], 2, 0, TJ_OPTS(tj_stft_opts, .hop = 2, .not_centred = true)) = [1., 2.]
+inline tensor istft(operand x, int64_t n, int64_t length, const tj_stft_opts &opts = {})
+{
+	return detail::made(tj_istft_at(x.site(), x.get(), n, length, &opts), x);
+}
+/// C: tj_dct([1., 2., 3.], 2, 0, -1, TJ_FFT_BACKWARD) = [12., -3.4641, 0.]
+inline tensor dct(operand x, int type, int64_t n, int axis, tj_fft_norm norm)
+{
+	return detail::made(tj_dct_at(x.site(), x.get(), type, n, axis, norm), x);
+}
+/// C: tj_idct([12., -3.4641016, 0.], 2, 0, -1, TJ_FFT_BACKWARD) = [1., 2., 3.]
+inline tensor idct(operand x, int type, int64_t n, int axis, tj_fft_norm norm)
+{
+	return detail::made(tj_idct_at(x.site(), x.get(), type, n, axis, norm), x);
+}
+/// C: tj_hilbert([1., 0., -1., 0.], 0, -1) = [[1., 0.], [0., 1.], [-1., 0.], [0., -1.]]
+inline tensor hilbert(operand x, int64_t n, int axis) { return detail::made(tj_hilbert_at(x.site(), x.get(), n, axis), x); }
+inline tensor fft_convolve(operand x, operand kernel, tj_convolve_mode mode)
+{
+	return detail::made(tj_fft_convolve_at(x.site(), x.get(), kernel.get(), mode), x);
+}
+
 // ---- linear layers, cells, bags of embeddings ----
 /// C: tj_linear([[1., 2.]], [[3., 4.], [5., 6.]], [10., 20.]) = [[21., 37.]]
 inline tensor linear(operand x, operand weight, operand bias = nullptr)

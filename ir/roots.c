@@ -15,9 +15,10 @@ static ir_root near_zero(int64_t num, int64_t den)
 	const double r = (fma(turn, n, -p) + turn_low * n + fma(-q, d, p)) / d, x = q * q;
 	/* Taylor's series; the next terms are below 2^-58 */
 	double s = 1 / 355687428096000.0, c = 1 / 20922789888000.0;
-	s = s * x - 1 / 1307674368000.0, s = s * x + 1 / 6227020800.0, s = s * x - 1 / 39916800.0, s = s * x + 1 / 362880.0, s = s * x - 1 / 5040.0, s = s * x + 1 / 120.0;
-	s = s * x - 1 / 6.0;
-	c = c * x - 1 / 87178291200.0, c = c * x + 1 / 479001600.0, c = c * x - 1 / 3628800.0, c = c * x + 1 / 40320.0, c = c * x - 1 / 720.0, c = c * x + 1 / 24.0;
+	s = s * x - 1 / 1307674368000.0, s = s * x + 1 / 6227020800.0, s = s * x - 1 / 39916800.0, s = s * x + 1 / 362880.0;
+	s = s * x - 1 / 5040.0, s = s * x + 1 / 120.0, s = s * x - 1 / 6.0;
+	c = c * x - 1 / 87178291200.0, c = c * x + 1 / 479001600.0, c = c * x - 1 / 3628800.0;
+	c = c * x + 1 / 40320.0, c = c * x - 1 / 720.0, c = c * x + 1 / 24.0;
 	const double half = x / 2, one = 1 - half;
 	const double low = (1 - one) - half; /* of 1 - x/2 */
 	return (ir_root){ one + (low + (x * x * c - q * r)), q + (q * x * s + r * one) };

@@ -678,11 +678,12 @@ static void grad_RUNNING(vjp *v)
  * there. */
 /* The matrix of a transform is symmetric, and the gradient by a pair is that by the two numbers: its conjugate transposed is the other
  * transform. */
-static void grad_DFT(vjp *v) { give(v, 0, with(v, v->n.op == IR_dft ? IR_inverse_dft : IR_dft, v->grad, v->n.nattr, v->attr)); }
+static void grad_DFT(vjp *v) { give(v, 0, with(v, v->n.op == IR_dft ? IR_inverse_dft : IR_dft, dy_of(v), v->n.nattr, v->attr)); }
 
 /* Of n / 2 + 1 pairs those in the middle stand for two of the n elements, which are conjugate. */
 static ir_ref weighted(vjp *v, ir_ref pairs, int64_t axis, int64_t n, double inner)
 {
+	if (pairs == IR_NONE) return pairs;
 	const ir_ref w = ir_rfft_weights(v->g, pairs, ir_at(v->g, pairs)->rank - (int)axis, n, inner, v->site);
 	return op2(v, IR_mul, pairs, w);
 }
@@ -690,12 +691,12 @@ static ir_ref weighted(vjp *v, ir_ref pairs, int64_t axis, int64_t n, double inn
 static void grad_RDFT(vjp *v)
 {
 	const int64_t axis = v->attr[0], n = ir_dims(v->g, ir_at(v->g, source(v, 0)))[axis];
-	give(v, 0, with(v, IR_inverse_rdft, weighted(v, v->grad, axis, n, 0.5), 2, (int64_t[]){ axis, n }));
+	give(v, 0, with(v, IR_inverse_rdft, weighted(v, dy_of(v), axis, n, 0.5), 2, (int64_t[]){ axis, n }));
 }
 
 static void grad_INVERSE_RDFT(vjp *v)
 {
-	give(v, 0, weighted(v, with(v, IR_rdft, v->grad, 1, v->attr), v->attr[0], v->attr[1], 2));
+	give(v, 0, weighted(v, with(v, IR_rdft, dy_of(v), 1, v->attr), v->attr[0], v->attr[1], 2));
 }
 
 static void grad_LOGCUMSUMEXP(vjp *v)

@@ -1167,6 +1167,64 @@ static T f_drawn(M *m, T x)
 	}
 }
 
+/* ---- transforms, complex numbers ---- */
+static tj_fft_norm fft_norm(M *m) { return (tj_fft_norm)below(m, 3); }
+static T pairs_with(M *m, T x) { return tj_complex(x, like(m, x)); }
+static T f_complex(M *m, T x)
+{
+	const T z = pairs_with(m, x);
+	switch (below(m, 8)) {
+	case 0: return tj_complex_abs(z);
+	case 1: return tj_angle(z);
+	case 2: return tj_polar(x, like(m, x));
+	case 3: return tj_complex_exp(z);
+	case 4: return tj_complex_mul(z, tj_conj(z));
+	case 5: return tj_complex_div(z, tj_add(pairs_with(m, x), tj_i(7)));
+	case 6: return tj_real(z);
+	default: return tj_imag(z);
+	}
+}
+static T f_transform(M *m, T x)
+{
+	const int a = axis(m, x);
+	const int64_t n = chance(m, 50) ? 0 : from_to(m, 1, 9);
+	switch (below(m, 8)) {
+	case 0: return tj_fft(pairs_with(m, x), n, a, fft_norm(m));
+	case 1: return tj_ifft(pairs_with(m, x), n, a, fft_norm(m));
+	case 2: return tj_rfft(x, n, a, fft_norm(m));
+	case 3: return tj_irfft(pairs_with(m, x), n, a, fft_norm(m));
+	case 4: return tj_hfft(pairs_with(m, x), n, a, fft_norm(m));
+	case 5: return tj_ihfft(x, n, a, fft_norm(m));
+	case 6: return tj_hilbert(x, n, a);
+	default: return chance(m, 50) ? tj_dct(x, (int)from_to(m, 2, 3), n, a, fft_norm(m)) : tj_idct(x, (int)from_to(m, 2, 3), n, a, fft_norm(m));
+	}
+}
+static T f_transforms(M *m, T x)
+{
+	const dims a = some_axes(m, x);
+	switch (below(m, 7)) {
+	case 0: return tj_fftn(pairs_with(m, x), NULL, a.v, fft_norm(m));
+	case 1: return tj_ifftn(pairs_with(m, x), NULL, a.v, fft_norm(m));
+	case 2: return tj_rfftn(x, NULL, a.v, fft_norm(m));
+	case 3: return tj_irfftn(pairs_with(m, x), NULL, a.v, fft_norm(m));
+	case 4: return chance(m, 50) ? tj_fftshift(x, AXES(m, x)) : tj_ifftshift(x, AXES(m, x));
+	case 5: return tj_fftfreq(float_dtype(m), from_to(m, 0, 9), 0.5);
+	default: return tj_rfftfreq(float_dtype(m), from_to(m, 0, 9), 0.25);
+	}
+}
+static T f_spectra(M *m, T x)
+{
+	const int64_t n = from_to(m, 2, 6);
+	const tj_stft_opts o = { .hop = from_to(m, 1, 3), .zeros = chance(m, 50), .not_centred = chance(m, 30), .both_sides = chance(m, 50),
+		                 .normalized = chance(m, 50) };
+	const T y = tj_stft(x, n, &o);
+	return chance(m, 50) ? tj_istft(y, n, chance(m, 50) ? 0 : from_to(m, 1, 20), &o) : y;
+}
+static T f_fft_convolve(M *m, T x)
+{
+	return tj_fft_convolve(x, some(m, tj_dtype_of(x), with(x, -1, from_to(m, 1, 5)).v), (tj_convolve_mode)below(m, 3));
+}
+
 /* ---- the table ---- */
 enum {
 	F = 1u << TJ_F16 | 1u << TJ_BF16 | 1u << TJ_F32 | 1u << TJ_F64,
@@ -1223,6 +1281,7 @@ const layer_row layer_rows[] = {
 	ROW(frexp, 0, 3, F) ROW(modf, 0, 3, F) ROW(divmod, 0, 3, N) ROW(part, 0, 3, F) ROW(fdim, 0, 3, F) ROW(repeat, 0, 3, A)
 	ROW(unravel_index, 0, -1, A) ROW(static, 0, 3, A) ROW(histogramdd, 2, 2, F)
 	ROW(igamma, 0, 2, F) ROW(zeta, 0, 2, F) ROW(polynomial, 0, 3, F) ROW(multi_head_attention, 2, 3, F) ROW(drawn, 1, 3, F)
+	ROW(complex, 0, 3, F) ROW(transform, 1, 3, F) ROW(transforms, 1, 3, F) ROW(spectra, 1, 2, F) ROW(fft_convolve, 1, 2, F)
 	ROW(point, 0, 5, N) ROW(point, 0, 5, N) ROW(point, 0, 5, N) ROW(view, 1, 4, A) ROW(view, 1, 4, A) ROW(sum, 1, 4, N)
 #undef ROW
 };

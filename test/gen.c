@@ -861,11 +861,24 @@ static void search_operand(gen *G, call *c, const ir_meta *m)
 	add_attr(c, gen_below(G, 2));
 }
 
+/* Pairs of x and a tensor like it. */
+static bool transform_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta *m)
+{
+	if (!m->rank || m->rank > 5) return false;
+	const ir_ref pair[] = { x, of_shape(G, (tj_dtype)m->dtype, m->rank, m->dim) };
+	const int64_t last = -1, axis = any_axis(G, m->rank);
+	c->src[0] = emit(G, IR_stack, 2, pair, 1, &last);
+	add_attr(c, axis);
+	if (op == IR_inverse_rdft) add_attr(c, 2 * m->dim[axis < 0 ? axis + m->rank : axis] - between(G, 1, 2));
+	return true;
+}
+
 /* Chooses the other operands and the attributes. */
 static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 {
 	ir_meta m = { 0 };
 	if (!gen_creates(op)) m = ir_meta_of(G->g, x);
+	if (op == IR_dft || op == IR_inverse_dft || op == IR_inverse_rdft) return transform_operand(G, op, c, x, &m);
 	switch ((ir_opclass)ir_ops[op].opclass) {
 	case IR_UNARY: return true;
 	case IR_BINARY: return binary_operand(G, op, c, x, &m);

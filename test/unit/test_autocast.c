@@ -36,7 +36,7 @@ static void lists(void **s)
 		                            "softmax",  "log_softmax", "layer_norm", "rms_norm", "cross_entropy", "log2",
 		                            "log10",    "tan",         "asin",       "acos",     "sinh",          "cosh",
 		                            "softplus", "softmin",     "normalize",  "cumsum",   "cumprod",       "logcumsumexp",
-		                            "erfinv",   NULL };
+		                            "erfinv",   "dft",         "inverse_dft", "rdft",    "inverse_rdft",  NULL };
 	for (int op = 0; op < IR_OPS; op++) {
 		const int want = is_one_of(ir_ops[op].name, low)      ? IR_LOW
 		                 : is_one_of(ir_ops[op].name, high)   ? IR_HIGH

@@ -168,11 +168,145 @@ static void refused(void **s)
 	tj_close(c);
 }
 
+/* ---- the functions above them, beside what defines them ---- */
+enum { LONGEST = 64 };
+static void numbers(double *x, int64_t n, unsigned seed)
+{
+	for (int64_t i = 0; i < n; i++) x[i] = (double)((seed = seed * 1664525u + 1013904223u) >> 9) / (1 << 22) - 1;
+}
+
+static tj_tensor *f64_of(tj_ctx *c, const double *x, int64_t n) { return tj_from_data(c, TJ_F64, TJ_SHAPE(n), x); }
+static tj_tensor *pairs_of(tj_ctx *c, const double *x, int64_t n) { return tj_from_data(c, TJ_F64, TJ_SHAPE(n, 2), x); }
+
+static void near(tj_tensor *y, const double *want, int64_t n, const char *what)
+{
+	double got[4 * LONGEST];
+	assert_int_equal(tj_numel(y), n);
+	tj_read(y, got, (size_t)n * sizeof *got);
+	for (int64_t i = 0; i < n; i++)
+		if (!(fabs(got[i] - want[i]) <= 1e-13 * (1 + (double)n))) fail_msg("%s: element %d is %.17g, not %.17g", what, (int)i, got[i], want[i]);
+}
+
+static const double pi = 3.14159265358979323846;
+
+static void cosine_transforms(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_ctx_use(c);
+	for (int64_t n = 1; n <= 13; n++)
+		for (int kind = 0; kind < 6; kind++) {
+			const int type = 2 + kind % 2;
+			const tj_fft_norm norm = (tj_fft_norm)(kind / 2);
+			double x[LONGEST], want[LONGEST];
+			numbers(x, n, (unsigned)n);
+			for (int64_t k = 0; k < n; k++) {
+				want[k] = type == 2 ? 0 : x[0] * (norm == TJ_FFT_ORTHO ? sqrt(2) : 1);
+				for (int64_t j = type == 3; j < n; j++)
+					want[k] += 2 * x[j] * cos(pi * (double)(type == 2 ? k * (2 * j + 1) : (2 * k + 1) * j) / (2 * (double)n));
+				want[k] *= norm == TJ_FFT_ORTHO ? sqrt(0.5 / (double)n) : norm == TJ_FFT_FORWARD ? 0.5 / (double)n : 1;
+				if (type == 2 && norm == TJ_FFT_ORTHO && k == 0) want[0] /= sqrt(2);
+			}
+			tj_tensor *in = f64_of(c, x, n), *y = tj_dct(in, type, 0, -1, norm);
+			near(y, want, n, "dct");
+			near(tj_idct(y, type, 0, 0, norm), x, n, "idct of dct");
+		}
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void sizes_and_factors(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_ctx_use(c);
+	for (int64_t n = 1; n <= 9; n++)
+		for (int kind = 0; kind < 6; kind++) { /* of 6 elements, cut or filled up */
+			const bool inverse = kind % 2;
+			const tj_fft_norm norm = (tj_fft_norm)(kind / 2);
+			double x[12], want[2 * LONGEST];
+			numbers(x, 12, (unsigned)n + 7);
+			for (int64_t k = 0; k < n; k++) {
+				double re = 0, im = 0, by = norm == TJ_FFT_ORTHO ? 1 / sqrt((double)n) : (norm == TJ_FFT_FORWARD) != inverse ? 1 / (double)n : 1;
+				for (int64_t j = 0; j < n && j < 6; j++) {
+					const double a = (inverse ? 2 : -2) * pi * (double)(j * k % n) / (double)n;
+					re += x[2 * j] * cos(a) - x[2 * j + 1] * sin(a);
+					im += x[2 * j] * sin(a) + x[2 * j + 1] * cos(a);
+				}
+				want[2 * k] = re * by, want[2 * k + 1] = im * by;
+			}
+			tj_tensor *in = pairs_of(c, x, 6);
+			near(inverse ? tj_ifft(in, n, -1, norm) : tj_fft(in, n, 0, norm), want, 2 * n, "fft");
+			tj_tensor *back = inverse ? tj_fft(tj_ifft(in, 0, 0, norm), 0, 0, norm) : tj_ifft(tj_fft(in, 0, 0, norm), 0, 0, norm);
+			near(back, x, 12, "back");
+		}
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void several_axes(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_ctx_use(c);
+	double x[60], want[60];
+	numbers(x, 60, 3);
+	tj_tensor *in = tj_from_data(c, TJ_F64, TJ_SHAPE(3, 4, 5), x), *z = tj_complex(in, tj_flip(in, TJ_AXES(0)));
+	tj_read(in, want, sizeof want);
+	near(tj_irfftn(tj_rfftn(in, NULL, TJ_ALL, TJ_FFT_ORTHO), TJ_SHAPE(3, 4, 5), TJ_ALL, TJ_FFT_ORTHO), want, 60, "irfftn of rfftn");
+	near(tj_real(tj_ifftn(tj_fftn(z, NULL, TJ_ALL, TJ_FFT_FORWARD), NULL, TJ_ALL, TJ_FFT_FORWARD)), want, 60, "ifftn of fftn");
+	tj_tensor *whole = tj_fftn(tj_complex(in, tj_zeros_like(in)), NULL, TJ_AXES(0, 2), TJ_FFT_BACKWARD); /* its half is rfftn */
+	double half[2 * 36];
+	tj_read(tj_narrow(whole, 2, 0, 3), half, sizeof half);
+	near(tj_rfftn(in, NULL, TJ_AXES(0, 2), TJ_FFT_BACKWARD), half, 72, "rfftn");
+	near(tj_hfft(tj_ihfft(in, 0, 2, TJ_FFT_ORTHO), 5, 2, TJ_FFT_ORTHO), want, 60, "hfft of ihfft");
+	kit_ok(c);
+	tj_close(c);
+}
+
+static void signals(void **s)
+{
+	(void)s;
+	tj_ctx *c = kit_open();
+	tj_ctx_use(c);
+	double x[LONGEST], y[8], want[2 * LONGEST];
+	numbers(x, LONGEST, 11);
+	numbers(y, 8, 12);
+	for (int m = 0; m < 3; m++) { /* convolution of 20 and 8 */
+		static const int first[] = { 0, 3, 7 }, count[] = { 27, 20, 13 };
+		const int from = first[m], n = count[m];
+		for (int i = 0; i < n; i++) {
+			want[i] = 0;
+			for (int k = 0; k < 8; k++)
+				if (i + from - k >= 0 && i + from - k < 20) want[i] += y[k] * x[i + from - k];
+		}
+		near(tj_fft_convolve(f64_of(c, x, 20), f64_of(c, y, 8), (tj_convolve_mode)m), want, n, "fft_convolve");
+	}
+	tj_tensor *window = tj_hann_window(TJ_F64, 12, true);
+	for (int k = 0; k < 4; k++) { /* there and back */
+		const tj_stft_opts o = { .hop = 3, .window = k & 1 ? window : NULL, .length = k & 1 ? 12 : 16, .both_sides = k & 2,
+			                 .normalized = k == 2 };
+		near(tj_istft(tj_stft(f64_of(c, x, LONGEST), 16, &o), 16, LONGEST, &o), x, LONGEST, "istft of stft");
+	}
+	tj_tensor *h = tj_hilbert(f64_of(c, x, 21), 0, 0), *turned = tj_hilbert(tj_imag(h), 0, 0);
+	near(tj_real(h), x, 21, "the real part of hilbert");
+	double mean = 0;
+	for (int i = 0; i < 21; i++) mean += x[i] / 21;
+	for (int i = 0; i < 21; i++) want[i] = mean - x[i]; /* twice: the signal, negative, without its mean */
+	near(tj_imag(turned), want, 21, "hilbert twice");
+	kit_ok(c);
+	tj_check(c);
+	assert_true(tj_is_poison(tj_istft(tj_zeros(TJ_F64, TJ_SHAPE(3, 4, 2)), 9, 0, NULL)));
+	kit_error(c, TJ_ERR_SHAPE, "x is f64[3,4,2]");
+	tj_close(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_size), cmocka_unit_test(factors),      cmocka_unit_test(primes),
 		cmocka_unit_test(many_rows),  cmocka_unit_test(many_columns), cmocka_unit_test(refused),
+		cmocka_unit_test(cosine_transforms), cmocka_unit_test(sizes_and_factors), cmocka_unit_test(several_axes), cmocka_unit_test(signals),
 	};
 	KIT_RUN(tests);
 }

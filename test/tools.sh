@@ -117,7 +117,7 @@ top_all() {
 	file=/dev/shm/tjit.$(id -u).$process
 	chmod 644 "$file" && ! "$tj" top "$process" >"$tmp/said" 2>&1 && says 'is none that it can be watched by'
 	verdict $? 'tj top believes no file that others may read:'
-	chmod 600 "$file" && kill -STOP "$process" && ! "$tj" top "$process" >"$tmp/said" 2>&1 && says 'does not answer'
+	chmod 600 "$file" && kill -STOP "$process" && ! "$tj" top "$process" >"$tmp/said" 2>&1 && says 'does not answer\|has ended, or is stopped'
 	verdict $? 'tj top says that a process does not answer:'
 	kill -CONT "$process" && kill "$process" && wait "$process" 2>/dev/null
 	! "$tj" top "$process" >"$tmp/said" 2>&1 && says "process $process has ended"

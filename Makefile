@@ -306,6 +306,7 @@ test-all: deps  ## run all tests, with code as users get it (half an hour); star
 	@TJ_THREADS=1 BUILD=$(BUILD) test/run.sh -r a
 
 test-build: lib $(TESTS) $(EXAMPLES) $(RUNNERS) $(BUILD)/test/use_c $(BUILD)/test/use_cxx $(BUILD)/test/warm $(BUILD)/test/exported \
+	$(BUILD)/test/seen $(BUILD)/test/collector.so \
 	$(BUILD)/tjc $(BUILD)/gen $(BUILD)/tj-bench $(TJ) $(FAKE) $(BUILD)/test/cuda_static
 $(BUILD)/test/use_c: test/use.c $(BUILD)/libtj.so
 	@mkdir -p $(@D)
@@ -317,6 +318,12 @@ USECXX   = $(CXX) -x c++ -std=c++17 $(WARN) -Wshadow -Werror -Iinclude -o $@ $< 
 $(BUILD)/test/exported: test/exported.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O1 $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -lm -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/test/seen: test/seen.c $(BUILD)/libtj.so $(BUILD)/libtj-llvm.so
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O1 -g $(WARN) -Iinclude -o $@ $< -L$(BUILD) -ltj -Wl,-rpath,'$$ORIGIN/..'
+$(BUILD)/test/collector.so: test/collector.c
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -shared -fPIC -O1 $(WARN) -Wno-cast-function-type -o $@ $<
 # It has the library in itself, so that a copy of it may run with more rights than its user.
 $(BUILD)/test/warm: test/warm.c $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
 	@mkdir -p $(@D)

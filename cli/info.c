@@ -183,6 +183,9 @@ static const struct { const char *name, *doc; } variables[] = {
 	{ "TJ_AUDIT", "n: each n-th direct call is compared with its body" },
 	{ "TJ_CHECK", "1: uses of popped tensors are found" },
 	{ "TJ_PROFILE", "1: each step is timed" },
+	{ "TJ_PERF", "map, jitdump: perf is told of kernels" },
+	{ "TJ_GDB", "1: gdb is told of kernels" },
+	{ "TJ_LIVE", "1: tj top can watch the process" },
 	{ "TJ_TIME_GUARDS", "1: guards are timed" },
 };
 enum { VARIABLES = sizeof variables / sizeof *variables };

@@ -95,7 +95,7 @@ static char *dump(const lo_compile *job, const cg_unit *u, const cg_owns *owns, 
 		if (u[k].same < 0) put_comment(&out, rt_str(&u[k].recipe)), rt_puts(&out, rt_str(&u[k].text));
 		else rt_putf(&out, "; %s is %s\n\n", job->kernel[k]->name, job->kernel[u[k].same]->name);
 	for (uint32_t i = 0; i < owns->n; i++) rt_puts(&out, rt_str(&owns->v[i].text));
-	cg_put_foot(&out, t, bits);
+	cg_put_foot(&out, t, bits, false);
 	if (out.oom) rt_text_free(&out);
 	return out.s;
 }
@@ -239,6 +239,7 @@ static const lo_backend backend = { .name = "llvm",
 	                            .compile = compile,
 	                            .width = rt_vector_bits,
 	                            .use_gate = use_gate,
+	                            .use_teller = rt_tell_through,
 	                            .version = LLVM_VERSION_STRING,
 	                            .build = rt_build,
 	                            .recipe = recipe };

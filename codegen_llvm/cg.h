@@ -134,6 +134,14 @@ cg_str cg_end_own(cg *c);                        /* text goes where it went befo
 void cg_drop_owns(cg_owns *owns);
 void cg_put_declared(rt_text *out, const cg_owns *owns); /* declarations, for kernels that call them */
 
+/* ---- lines.c: lines of C, if kernels have sites ---- */
+void cg_put_sites(const lo_kernel *k, bool named, rt_text *t); /* at the start of a function; named: with the kernel's name */
+void cg_mark_site(const cg *c, uint32_t site); /* text that follows is of this site (lo_ins.site); 0: of none */
+const char *cg_ops_in(const char *text, size_t *n); /* the ops that the function's text names; NULL: it has no sites */
+typedef struct cg_lines { rt_text text; unsigned n; } cg_lines; /* metadata of a module, and the next number; starts as zeros */
+void cg_put_with_lines(rt_text *out, const char *text, cg_lines *all);
+void cg_put_line_table(rt_text *out, cg_lines *all); /* at the end of the module; frees what all has */
+
 /* ---- write.c: arithmetic on indices, loops, loads and stores at computed addresses ---- */
 /* i: the index. once: it is known to run once, and is no loop */
 typedef struct cg_loop { cg_str i, step, to, head, latch, done; bool once; } cg_loop;
@@ -306,9 +314,13 @@ char *cg_assembly_of(struct cg_target *t, const char *text, size_t n, rt_err *er
 const char *cg_layout(const struct cg_target *t);
 const char *cg_tuning(const struct cg_target *t); /* the CPU whose timing code is made for, as LLVM names it */
 
-/* ---- cut.c, elf.c, orc.c, link.c: objects to code ---- */
-/* The function as a blob whose bytes the caller frees. */
-tj_status cg_cut(const void *object, size_t bytes, const char *name, const cg_owns *owns, rt_blob *blob, rt_err *err);
+/* ---- cut.c, dwarf.c, elf.c, orc.c, link.c: objects to code ---- */
+/* The function as a blob whose bytes the caller frees. own_at: of each of owns, where it is in the blob; 0: it is not. */
+tj_status cg_cut(const void *object, size_t bytes, const char *name, const cg_owns *owns, rt_blob *blob, uint64_t *own_at, rt_err *err);
+/* Appends what tools are told of the function (runtime/debug.h), if its text has sites. entry: its place in the blob. own_at: as above;
+ * NULL: owns are elsewhere. */
+void cg_debug_of(const void *object, size_t bytes, const char *name, const char *text, uint32_t entry, const cg_owns *owns,
+                 const uint64_t *own_at, rt_text *out);
 /* The name of a symbol that the ELF object imports and owns has not; NULL: none; "?": not an object that we can read. */
 const char *cg_imports(const void *object, size_t bytes, const cg_owns *owns);
 typedef struct cg_dylib cg_dylib; /* the code of one object, as ORC has it */
@@ -317,9 +329,10 @@ cg_dylib *cg_orc_link(void *object, int n, const char *const *name, rt_entry *fn
 void cg_orc_unlink(cg_dylib *l);
 typedef struct cg_library cg_library; /* the code of one object */
 void cg_open_linker(void); /* cg_link() does it; before, by a thread that has time */
-/* Takes the object, which may call owns, and finds n functions in it, and their blobs unless ORC links; NULL on error. */
-cg_library *cg_link(void *object, size_t bytes, int n, const char *const *name, rt_blob *blob, rt_entry *fn, const cg_owns *owns,
-                    rt_err *err);
+/* Takes the object, which may call owns, and finds n functions in it, and their blobs unless ORC links; NULL on error. text: of each
+ * function, as it was written. */
+cg_library *cg_link(void *object, size_t bytes, int n, const char *const *name, const char *const *text, rt_blob *blob, rt_entry *fn,
+                    const cg_owns *owns, rt_err *err);
 void cg_unlink(cg_library *l);
 
 /* ---- cache.c: kernels that are compiled already ---- */
@@ -342,7 +355,7 @@ typedef struct cg_unit { /* a kernel of a plan */
 } cg_unit;
 enum { CG_BATCHES = 2, CG_PARTS = 8 }; /* batches of a plan; most objects of one */
 void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t, int bits);
-void cg_put_foot(rt_text *out, const struct cg_target *t, int bits);
+void cg_put_foot(rt_text *out, const struct cg_target *t, int bits, bool tables); /* tables: how to unwind */
 typedef struct cg_batch { /* functions, in objects that are compiled at the same time */
 	lo_compile *job;
 	const cg_unit *unit;

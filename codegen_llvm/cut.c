@@ -221,10 +221,9 @@ static tj_status cut_out(cut *c, const char *name, rt_blob *blob, rt_err *err)
 	return TJ_OK;
 }
 
-tj_status cg_cut(const void *object, size_t bytes, const char *name, const cg_owns *owns, rt_blob *blob, rt_err *err)
+tj_status cg_cut(const void *object, size_t bytes, const char *name, const cg_owns *owns, rt_blob *blob, uint64_t *own_at, rt_err *err)
 {
-	cut c = { .base = object, .bytes = bytes, .owns = owns, .own_at = rt_calloc((owns->n + 1) * sizeof *c.own_at) };
-	tj_status st = c.own_at ? cut_out(&c, name, blob, err) : rt_fail(err, TJ_ERR_NOMEM, "link", "out of memory");
-	rt_free(c.own_at);
-	return st;
+	cut c = { .base = object, .bytes = bytes, .owns = owns, .own_at = own_at };
+	for (uint32_t i = 0; i < owns->n; i++) own_at[i] = 0;
+	return cut_out(&c, name, blob, err);
 }

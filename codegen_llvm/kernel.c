@@ -126,6 +126,7 @@ static void along_r(cg *c)
 static void assemble(const cg *c, rt_text *out)
 {
 	rt_putf(out, "define void @\"%s\"(ptr %%a, i64 %%begin, i64 %%end) #%u {\nentry:\n", c->k->name, lo_uses(c->k));
+	cg_put_sites(c->k, true, out);
 	rt_puts(out, rt_str(&c->entry));
 	rt_puts(out, "  %any = icmp slt i64 %begin, %end\n  br i1 %any, label %unit, label %done\n\nunit:\n");
 	rt_puts(out, "  %u = phi i64 [ %begin, %entry ], [ %u.next, %next ]\n");

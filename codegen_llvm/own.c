@@ -22,6 +22,7 @@ void cg_begin_own(cg *c, rt_text *parameters)
 	c->out = &c->own;
 	c->tmp = 0; /* names in the text do not depend on what the kernel has before */
 	rt_putf(c->out, "(%s) #%u {\nentry:\n", rt_str(parameters), lo_uses(c->k));
+	cg_put_sites(c->k, false, c->out);
 	c->oom |= parameters->oom;
 	rt_text_free(parameters);
 	c->block_label = cg_fmt("entry");

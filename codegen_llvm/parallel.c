@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 enum { PART_BYTES = 12 << 10 }; /* of text: a part with less is not worth a thread */
 
@@ -16,7 +17,7 @@ struct cg_part {
 	int bits, n;
 	size_t bytes;               /* size of its text */
 	int *which;                 /* indices of its kernels in the job */
-	const char **name;
+	const char **name, **text;
 	cg_key *key;
 	rt_entry *fn;
 	rt_blob *blob;
@@ -35,12 +36,13 @@ void cg_put_head(rt_text *out, const lo_compile *job, const struct cg_target *t,
 }
 
 /* Attributes #0 to #3 are by lo_uses() of a kernel. */
-void cg_put_foot(rt_text *out, const struct cg_target *t, int bits)
+void cg_put_foot(rt_text *out, const struct cg_target *t, int bits, bool tables)
 {
 	cg_put_constants(out);
 	for (unsigned uses = 0; uses < RT_USES; uses++) {
 		const uint32_t has = rt_features(bits) & rt_features_for(uses);
-		rt_putf(out, "attributes #%u = { nounwind \"prefer-vector-width\"=\"%d\" \"tune-cpu\"=\"%s\"", uses, bits, cg_tuning(t));
+		rt_putf(out, "attributes #%u = { nounwind%s \"prefer-vector-width\"=\"%d\" \"tune-cpu\"=\"%s\"", uses, tables ? " uwtable" : "",
+		        bits, cg_tuning(t));
 		const char *before = " \"target-features\"=\"";
 		for (int i = 0; rt_feature_name(i); i++) {
 			if (!(has >> i & 1)) continue;
@@ -58,13 +60,15 @@ static void *compile_part(void *env)
 	part *p = env;
 	const cg_batch *b = p->batch;
 	rt_text text = { 0 };
-	if (p->threaded) rt_cpu_as(b->job->cpu); /* the thread ends with it */
+	cg_lines lines = { 0 };
+	if (p->threaded) rt_cpu_as(b->job->cpu), prctl(PR_SET_NAME, "tj-compile"); /* the thread ends with it */
 	struct cg_target *t = cg_target_get(p->bits, &p->err);
 	if (!t) return NULL;
 	cg_put_head(&text, b->job, t, p->bits);
 	cg_put_declared(&text, b->owns);
-	for (int i = 0; i < p->n; i++) rt_puts(&text, rt_str(&b->unit[p->which[i]].text));
-	cg_put_foot(&text, t, p->bits);
+	for (int i = 0; i < p->n; i++) cg_put_with_lines(&text, p->text[i], &lines);
+	cg_put_foot(&text, t, p->bits, lines.n != 0);
+	cg_put_line_table(&text, &lines);
 	if (text.oom) rt_fail(&p->err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	else cg_object_of(t, text.s, text.n, &p->file, &p->file_bytes, &p->err);
 	rt_text_free(&text);
@@ -75,7 +79,7 @@ static void *compile_part(void *env)
 static cg_object *link_part(part *p, rt_err *err)
 {
 	const cg_owns *owns = p->batch->owns;
-	cg_library *l = cg_link(p->file, p->file_bytes, p->n, p->name, p->blob, p->fn, owns, err);
+	cg_library *l = cg_link(p->file, p->file_bytes, p->n, p->name, p->text, p->blob, p->fn, owns, err);
 	p->file = NULL;
 	cg_object *o = l ? cg_keep(l, p->file_bytes, p->n, p->key, p->fn, p->blob, owns) : NULL;
 	if (!l || o) return o;
@@ -90,10 +94,11 @@ static bool make_part(part *p, const cg_batch *b, int bits)
 	*p = (part){ .batch = b, .bits = bits };
 	p->which = rt_calloc(n * sizeof *p->which);
 	p->name = rt_calloc(n * sizeof *p->name);
+	p->text = rt_calloc(n * sizeof *p->text);
 	p->key = rt_calloc(n * sizeof *p->key);
 	p->fn = rt_calloc(n * sizeof *p->fn);
 	p->blob = rt_calloc(n * sizeof *p->blob);
-	return p->which && p->name && p->key && p->fn && p->blob;
+	return p->which && p->name && p->text && p->key && p->fn && p->blob;
 }
 
 static void drop_part(part *p)
@@ -101,6 +106,7 @@ static void drop_part(part *p)
 	if (p->file) cg_drop_file(p->file);
 	rt_free(p->which);
 	rt_free(p->name);
+	rt_free(p->text);
 	rt_free(p->key);
 	rt_free(p->fn);
 	rt_free(p->blob);
@@ -149,6 +155,7 @@ static void share(const cg_batch *b, const tasks *all)
 			if (b->part[k].bytes < at->bytes) at = &b->part[k];
 		at->which[at->n] = t->unit;
 		at->name[at->n] = b->job->kernel[t->unit]->name;
+		at->text[at->n] = rt_str(&b->unit[t->unit].text);
 		at->key[at->n++] = b->unit[t->unit].key;
 		at->bytes += t->bytes;
 	}

@@ -19,6 +19,7 @@ static void instruction(cg *c, uint32_t i)
 {
 	const lo_ins *in = &c->k->ins.v[i];
 	cg_acc *a;
+	cg_mark_site(c, in->site);
 	switch (in->op) {
 	case LO_LOAD: cg_load(c, i); break;
 	case LO_STORE: cg_store(c, i); break;
@@ -28,6 +29,7 @@ static void instruction(cg *c, uint32_t i)
 		break;
 	default: cg_point(c, i);
 	}
+	cg_mark_site(c, 0);
 }
 
 /* Writes a value of an outer place when it is first met: its text goes to that place. */

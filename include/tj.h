@@ -1097,6 +1097,12 @@ TJ_API tj_status tj_cache_clear_at(const char *site, tj_ctx *c, uint64_t *files,
 #define tj_cache_walk(c, verify, visit, env) tj_cache_walk_at(TJ_SITE, c, verify, visit, env)
 #define tj_cache_clear(c, files, bytes) tj_cache_clear_at(TJ_SITE, c, files, bytes)
 
+/* Prints counters for Prometheus, in its text exposition format 0.0.4: of the functions of the engine (calls, hits, recordings, side exits,
+ * compile time, traces), of memory by device, and of the disk cache. Functions of one name and line are added up. In a thread of its own it
+ * takes a clone of a context. TJ_ERR_IO: out did not take it all. */
+TJ_API tj_status tj_metrics_at(const char *site, tj_ctx *c, FILE *out);
+#define tj_metrics(c, out) tj_metrics_at(TJ_SITE, c, out)
+
 /* Libraries that tjit opens by name when it needs them: LLVM, oneDNN, CUDA driver, NVRTC, cuBLASLt; the list ends with a name of NULL.
  * version NULL: it cannot be used, and why says the reason. Opens all of them the first time (up to some seconds). */
 typedef struct tj_library { const char *name, *version, *why; } tj_library;

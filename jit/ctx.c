@@ -4,6 +4,7 @@
 #include "jit/handle.h"
 #include "jit/outside.h"
 #include "jit/program.h"
+#include "jit/survey.h"
 #include "runtime/host.h"
 
 #include <limits.h>
@@ -57,35 +58,6 @@ static tj_ctx *leave_list(tj_ctx *c)
 }
 
 /* ---- engine ---- */
-
-/* In a child of fork() all rt_lock()s are free, but a cell that another thread was reading is still locked by its flag. */
-static pthread_mutex_t engines_lock = PTHREAD_MUTEX_INITIALIZER;
-static jit_engine *engines;
-
-static void forked_child(void)
-{
-	for (jit_engine *e = engines; e; e = e->next)
-		for (rt_held *h = e->rt.held; h; h = h->next) atomic_flag_clear(&h->lock);
-}
-
-static void enlist(jit_engine *e)
-{
-	rt_lock(&engines_lock);
-	rt_fork_child(forked_child);
-	if ((e->next = engines)) e->next->prev = e;
-	engines = e;
-	rt_unlock(&engines_lock);
-}
-
-static void delist(jit_engine *e)
-{
-	rt_lock(&engines_lock);
-	if (e->prev) e->prev->next = e->next;
-	else if (engines == e) engines = e->next;
-	if (e->next) e->next->prev = e->prev;
-	rt_unlock(&engines_lock);
-}
-
 /* Warns about a variable with an unknown value, and ignores it: the environment must not make a program fail. */
 static bool env_set(const rt_log_to *log, const char *name)
 {
@@ -133,7 +105,7 @@ static void read_env_log(rt_log_to *log)
 
 static void close_engine(jit_engine *e)
 {
-	delist(e);
+	jit_delist(e);
 	while (e->fns) jit_fn_free(e->fns);
 	jit_programs_free(e->programs);
 	jit_eager_free(e->eager);
@@ -167,7 +139,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	pthread_mutex_init(&e->rt.lock, NULL);
 	pthread_mutex_init(&e->rt.commit_lock, NULL);
 	pthread_mutex_init(&e->target_lock, NULL);
-	enlist(e);
+	jit_enlist(e);
 	atomic_init(&e->rt.contexts, 0);
 	atomic_init(&e->rt.serial, 1);
 	e->log_to = o->log_to;
@@ -197,6 +169,8 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	}
 	check_env_cpu(&e->rt.log);
 	check_env_libraries(&e->rt.log);
+	rt_tools_check(&e->rt.log);
+	jit_live_begin(&e->rt.log);
 	if (!o->log) read_env_log(&e->rt.log);
 	return e;
 }

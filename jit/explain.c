@@ -3,6 +3,7 @@
 #include "jit/ctx.h"
 #include "jit/guard.h"
 #include "jit/note.h"
+#include "jit/survey.h"
 
 static unsigned long long count_of(const atomic_ullong *c)
 {
@@ -53,16 +54,10 @@ static void count_plans(const jit_entry *e, tj_stats *s)
 	}
 }
 
-void tj_fn_stats(tj_fn *f, tj_stats *out)
+tj_stats jit_fn_counts(tj_fn *f)
 {
-	RT_DEFAULT_MODES;
-	if (!f || !out) return;
-	size_t size = out->size ? out->size : sizeof *out;
-	rt_lock(&f->compile);
-	rt_lock(&f->table_lock);
 	jit_counters *c = &f->count;
 	tj_stats s = {
-		.size = size,
 		.recordings = count_of(&c->recordings),
 		.side_exits = count_of(&c->side_exits),
 		.recomputed = count_of(&c->recomputed),
@@ -86,6 +81,18 @@ void tj_fn_stats(tj_fn *f, tj_stats *out)
 	s.sizes = f->entry.n;
 	s.bytes = f->keep.bytes;
 	s.replayed = count_of(&f->count.replayed);
+	return s;
+}
+
+void tj_fn_stats(tj_fn *f, tj_stats *out)
+{
+	RT_DEFAULT_MODES;
+	if (!f || !out) return;
+	size_t size = out->size ? out->size : sizeof *out;
+	rt_lock(&f->compile);
+	rt_lock(&f->table_lock);
+	tj_stats s = jit_fn_counts(f);
+	s.size = size;
 	for (uint32_t i = 0; i < f->entry.n; i++) count_plans(f->entry.v[i], &s);
 	rt_unlock(&f->table_lock);
 	rt_unlock(&f->compile);

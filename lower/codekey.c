@@ -30,4 +30,5 @@ void lo_code_key(const lo_kernel *k, const lo_schedule *s, rt_text *t)
 	if (codegen && !strcmp(codegen, "fast")) rt_puts(t, " fast");
 	rt_puts(t, "\n");
 	lo_print_code(k, s, t);
+	lo_put_sites(k, t);
 }

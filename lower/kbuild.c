@@ -159,11 +159,13 @@ static void hoist(lo_builder *B, const lo_source *s, int loop)
 static void save(lo_builder *B, const lo_save *s, const lo_source *from)
 {
 	uint32_t v = lo_value(B, from);
+	const uint32_t first = B->k->ins.n;
 	tj_dtype t = (tj_dtype)lo_node(B->L, s->value)->dtype;
 	if (v == LO_NOREF) return;
 	lo_expr e = lo_linear(B->G, s->map, s->dest->stride);
 	e.off += s->dest->offset;
 	lo_store(B, lo_kbuf(B, s->dest->buf, t, LO_OUT), &e, v, t);
+	if (RT_UNLIKELY(B->L->sites)) lo_note_site(B->k, first, lo_node(B->L, from->ref), &B->L->oom);
 }
 
 /* -1: no reduction that kernels compute. */
@@ -236,8 +238,10 @@ static void fill_loop(lo_builder *B, const root *roots, int loop, bool prepare)
 		if (!reduces(B, m->ref) || m->phase != loop) continue;
 		lo_source from[3];
 		int count = lo_operands(B, B->L->val[m->ref].made, from);
+		const uint32_t before = B->k->ins.n;
 		if (!prepare) reduce(B, m->ref);
 		else for (int k = 0; k < count && !lo_is_product(B->L, m->ref); k++) hoist(B, &from[k], loop);
+		if (RT_UNLIKELY(B->L->sites)) lo_note_site(B->k, before, lo_node(B->L, m->ref), &B->L->oom);
 	}
 	for (uint32_t i = 0; i < G->save.n; i++) {
 		if (!roots[i].in_r || roots[i].phase + 1 != loop) continue;
@@ -410,7 +414,7 @@ static void link_step(lo_builder *B)
 static void reset(lo_builder *B)
 {
 	lo_kernel *k = B->k;
-	k->buf.n = k->section.n = k->ins.n = k->index.n = k->fault_site.n = k->fault_code.n = 0;
+	k->buf.n = k->section.n = k->ins.n = k->index.n = k->fault_site.n = k->fault_code.n = k->site.n = 0;
 	B->s->kept.n = 0;
 	B->s->scratch = B->s->shared = 0;
 	B->made.n = B->kbuf.n = B->fault.n = 0;

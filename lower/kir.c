@@ -12,6 +12,7 @@ void lo_kernel_free(lo_kernel *k)
 	rt_vec_free(&k->fault_site);
 	rt_vec_free(&k->fault_code);
 	rt_vec_free(&k->size);
+	rt_vec_free(&k->site);
 }
 
 uint32_t lo_append(lo_kernel *k, lo_ins i)

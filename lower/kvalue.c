@@ -368,6 +368,7 @@ static uint32_t through_kept(lo_builder *B, const lo_source *s, const lo_mem_inf
 uint32_t lo_value(lo_builder *B, const lo_source *s)
 {
 	uint32_t v = known(B, s);
+	const uint32_t first = B->k->ins.n;
 	const lo_low *L = B->L;
 	const ir_node *n = lo_node(L, s->ref);
 	if (v != LO_NOREF) return v;
@@ -384,6 +385,7 @@ uint32_t lo_value(lo_builder *B, const lo_source *s)
 		const lo_mem_info *m = lo_member(B, s->ref);
 		bool keep = m && m->kept != LO_NOREF && B->loop && lo_source_in_r(B, s);
 		v = keep ? through_kept(B, s, m) : op(B, s);
+		if (RT_UNLIKELY(L->sites)) lo_note_site(B->k, first, n, &B->L->oom);
 	}
 	}
 	if (v != LO_NOREF) lo_remember(B, s, v, false);

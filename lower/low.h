@@ -194,6 +194,7 @@ typedef struct lo_low {
 	rt_arena mem;
 	bool oom;
 	bool devices;            /* some value is not on the CPU */
+	bool sites;              /* kernels note where their instructions come from (sites.c) */
 	const lo_repeats *repeats; /* what repeat.c did; NULL: nobody asks */
 	const ir_graph *asked;   /* the graph before lo_assign_devices; g itself if that did not run */
 	lo_val *val;             /* by node */

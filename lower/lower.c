@@ -213,6 +213,9 @@ static tj_status prepare(const ir_graph *g, ir_graph *to, lo_opts *o, lo_knowns 
 	return st;
 }
 
+/* Exported files have code that depends on no line: what is in them must be found with tools and without. */
+static bool tools_ask(const lo_opts *o) { return rt_tools() && !(o->store && o->store->in_memory); }
+
 /* Returns flat if it is on the CPU only, else `placed`, made from it. The caller frees placed in any case. NULL: an error. */
 static const ir_graph *place(const ir_graph *flat, ir_graph *placed, const lo_opts *o, rt_err *err)
 {
@@ -283,6 +286,7 @@ static tj_status build_plan(const ir_graph *flat, const lo_opts *o, const lo_opt
 	const ir_graph *there = place(flat, &placed, o, err);
 	tj_status st = there ? lower_regions(there, inner, &region, err) : err->code;
 	lo_low L = { .g = there, .o = o, .err = err, .region = region, .out = p->exec.out, .asked = flat, .devices = lo_on_devices(flat) };
+	L.sites = tools_ask(o);
 	if (st == TJ_OK) st = lower(&L, p);
 	*missing = L.missing;
 	close_low(&L);

@@ -32,6 +32,7 @@
 #include "ir/tree.h"
 #include "runtime/blob.h"
 #include "runtime/store.h"
+#include "runtime/tools.h"
 
 typedef enum lo_op {
 #define PRIM(name, ...) LO_##name,
@@ -91,6 +92,7 @@ typedef struct lo_ins {
 	uint32_t buf;           /* LOAD, STORE */
 	uint32_t index;         /* LOAD, STORE: k->index[] */
 	uint32_t dyn;           /* LOAD, STORE: i64 value added to the index, times dyn_stride; or LO_NOREF */
+	uint32_t site;          /* k->site[site - 1]: the op that it computes; 0: not known. See sites.c */
 	int64_t dyn_stride;
 } lo_ins;
 
@@ -144,6 +146,8 @@ typedef struct lo_section {
 	uint32_t first, count;  /* instructions */
 } lo_section;
 
+typedef struct lo_site { const char *op, *at; } lo_site; /* of an instruction: the op, and its line of C, "file:line"; at may be NULL */
+
 typedef struct lo_kernel {
 	const char *name;       /* tj_<fn>_k0: a symbol users can break on */
 	int ndim;               /* outer dimensions; at least 1 (of extent 1 when there is none) */
@@ -158,6 +162,7 @@ typedef struct lo_kernel {
 	rt_vec(const char *) fault_site; /* by fault number */
 	rt_vec(uint8_t) fault_code;      /* tj_status, beside fault_site */
 	rt_vec(int64_t) size;   /* the value of each symbol of the kernel and of its schedule */
+	rt_vec(lo_site) site;   /* ops that it computes; none unless debuggers or profilers are told of code (runtime/tools.h) */
 } lo_kernel;
 
 /* ---- kir.c ---- */
@@ -318,6 +323,14 @@ void lo_family_twins(lo_family *f, uint32_t n); /* counts n kernels that run the
 void lo_family_add(lo_family *f, lo_kin *kin, rt_entry fn, rt_shared *code); /* kin now belongs to the family */
 void lo_kin_free(lo_kin *kin);
 
+/* ---- sites.c: which ops and lines of C kernels come from; only if tools are told of code ---- */
+/* instructions from `from` on that have no site get that of n */
+void lo_note_site(lo_kernel *k, uint32_t from, const ir_node *n, bool *oom);
+bool lo_copy_sites(lo_kernel *to, const lo_kernel *from); /* false: out of memory */
+uint32_t lo_main_site(const lo_kernel *k); /* as lo_ins.site: of the kernel as a whole; 0: there are no sites */
+void lo_put_ops(const lo_kernel *k, rt_text *t);          /* "relu+sigmoid+add" */
+void lo_put_sites(const lo_kernel *k, rt_text *t);        /* for keys: the name, and the site of each instruction */
+
 /* ---- codekey.c ---- */
 unsigned lo_uses(const lo_kernel *k); /* what its code may use of a CPU beyond the level of its vectors: RT_USES_BYTES, RT_USES_BF16 */
 void lo_code_key(const lo_kernel *k, const lo_schedule *s, rt_text *t);
@@ -358,6 +371,8 @@ typedef struct lo_backend {
 	int (*width)(void);           /* vector bits in use */
 	/* May be NULL. Called once, first: the back end calls enter and leave around work that a fork() must wait for. */
 	void (*use_gate)(void (*enter)(void), void (*leave)(void));
+	/* May be NULL. Called once, too: the back end's own copy of runtime/tools.c tells tools of code through this. */
+	void (*use_teller)(const rt_teller *t);
 	const char *version;          /* of the compiler: "19.1.4" */
 	const char *(*build)(void);   /* rt_build() of the plug-in: only code of the library's own build is kept for other processes; NULL: none */
 	/* May be NULL. For tests: what is decided for a kernel on that CPU (codegen_llvm/recipe.h), and the code that follows;

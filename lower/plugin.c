@@ -118,6 +118,7 @@ static void open_llvm(void)
 	const lo_backend *b = h ? backend_of(h) : NULL;
 	if (!b) return;
 	if (b->use_gate) b->use_gate(rt_fork_enter, rt_fork_leave); /* the plug-in has its own copy of the run time, with another gate */
+	if (b->use_teller) b->use_teller(&rt_own_teller);
 	const char *missing = b->missing ? b->missing() : NULL;
 	if (!missing && !atexit(end)) llvm = b; /* runs before LLVM's own exit handlers, which were registered earlier */
 	else snprintf(why_not, sizeof why_not, "llvm: %s", missing ? missing : "no memory");

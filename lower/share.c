@@ -124,6 +124,7 @@ static copier begin(lo_low *L, const lo_built *from, uint32_t nred)
 		if (!rt_push(&c.to->k.fault_site, k->fault_site.v[i]) || !rt_push(&c.to->k.fault_code, k->fault_code.v[i]))
 			L->oom = true;
 	c.to->fault = from->fault;
+	if (!lo_copy_sites(&c.to->k, k)) L->oom = true;
 	return c;
 }
 

@@ -8,6 +8,7 @@
 typedef struct lo_stored {
 	rt_store *store;
 	int n;
+	const lo_kernel *const *kernel;
 	rt_text key[]; /* of each kernel */
 } lo_stored;
 bool lo_own_build(const lo_backend *b); /* of the library's build: other processes may use its code */

@@ -103,7 +103,7 @@ bool lo_form(const lo_kernel *k, const lo_schedule *s, const lo_place *at, uint3
 		if (access) ok = ok && put(w, (uint64_t)in->buf << 32 | in->index) && put(w, in->dyn);
 	}
 	for (uint32_t i = 0; ok && i < n; i++) ok = put(w, class_of(&at[i]));
-	return ok;
+	return ok && lo_site_words(k, w);
 }
 
 /* ---- to symbols and back ---- */

@@ -43,4 +43,8 @@ bool lo_same_form(const lo_kin *a, const lo_kin *b);
 bool lo_code_fits(const lo_kin *code, const lo_kin *k);   /* both of one form: their sizes differ only where `code` has symbols */
 bool lo_make_symbols(lo_kernel *k, lo_schedule *s, const lo_kin *kin); /* turns the sizes marked in kin into symbols */
 
+/* ---- sites.c ---- */
+/* adds to a form where instructions come from, if that is known; false: out of memory */
+bool lo_site_words(const lo_kernel *k, lo_words *w);
+
 #endif

@@ -6,6 +6,7 @@
 #include "runtime/profile.h"
 #include "runtime/cuda.h"
 #include "runtime/fork.h"
+#include "runtime/itt.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -28,11 +29,13 @@ void rt_range_begin(const char *name)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_once(&once, open_nvtx);
 	if (nvtx.push) nvtx.push(name);
+	rt_itt_begin(name);
 }
 
 void rt_range_end(void)
 {
 	if (nvtx.pop) nvtx.pop();
+	rt_itt_end();
 }
 
 /* ---- times ---- */

@@ -24,6 +24,7 @@ target() { # the file to build for a program
 	examples) for e in examples/*.c; do echo "$build/${e%.c}"; done ;;
 	products_*) echo "$build/test/products" ;;
 	hpp | install) echo lib ;;
+	tools_gdb) echo "$build/test/seen" ;;
 	ulp_more_few) echo "$build/test/ulp_more" ;;
 	ulp_few | stress_few) echo "$build/test/${1%_few}" ;;
 	matrix_*) echo "$build/test/matrix" ;;

@@ -466,6 +466,7 @@ static interp_job interp_copy(const lo_kernel *k, const lo_schedule *s)
 	INTERP_COPY(k.index);
 	INTERP_COPY(k.fault_site);
 	INTERP_COPY(k.fault_code);
+	INTERP_COPY(k.site);
 	INTERP_COPY(s.kept);
 	return c;
 }

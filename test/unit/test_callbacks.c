@@ -373,6 +373,7 @@ static void try_files(const probe *p)
 	REFUSED(tj_import, !tj_import(p->c, "/nowhere/f.tjx", NULL));
 	REFUSED(tj_import_memory, !tj_import_memory(p->c, "", 0, NULL));
 	REFUSED(tj_cache_info, tj_cache_info(p->c, &i) == TJ_ERR_STATE);
+	REFUSED(tj_metrics, tj_metrics(p->c, stderr) == TJ_ERR_STATE);
 	REFUSED(tj_cache_walk, tj_cache_walk(p->c, false, visit, NULL) == TJ_ERR_STATE);
 	REFUSED(tj_host_function, tj_host_function(p->c, "f", NULL, NULL) == 0);
 	REFUSED(tj_cache_clear, tj_cache_clear(p->c, NULL, NULL) == TJ_ERR_STATE);

@@ -68,18 +68,18 @@ static double times(const lo_kernel *k, uint32_t on)
 	return n;
 }
 
-static double flops_of_kernel(lo_low *L, const lo_kernel *k)
+static void count_flops(lo_low *L, const lo_kernel *k, rt_facts *x)
 {
 	uint32_t *on = lo_mem(L, sizeof *on * (k->ins.n + 1));
-	double sum = 0;
 	for (uint32_t i = 0; on && i < k->ins.n; i++) {
 		const lo_ins *in = &k->ins.v[i];
 		const bool reduces = in->op == LO_REDUCE || in->op == LO_PART;
 		on[i] = depends(k, in, on) | (reduces ? 1u << k->ndim : 0);
-		sum += flops_of(in) * times(k, on[i]);
+		const double flops = flops_of(in) * times(k, on[i]);
+		x->flops += flops;
+		if (in->dtype == TJ_F64) x->wide += flops;
 		if (reduces) on[i] &= ~(1u << k->ndim);
 	}
-	return sum;
 }
 
 /* ---- bytes ---- */
@@ -134,7 +134,7 @@ static void count_kernel(facts *f, const lo_built *b, rt_facts *x)
 		x->read += bytes_at(b, i, false, most);
 		x->written += bytes_at(b, i, true, most);
 	}
-	x->flops += flops_of_kernel(f->L, &b->k);
+	count_flops(f->L, &b->k, x);
 }
 
 static int64_t bytes_of(const lo_low *L, ir_ref r) { return ir_numel(L->g, r) * (int64_t)tj_dtype_size((tj_dtype)lo_node(L, r)->dtype); }
@@ -238,7 +238,11 @@ static const rt_facts *facts_of(facts *f, const lo_step *s)
 	if (s->kind != LO_STEP_KERNEL) add_op(f, s->ref, &x);
 	for (uint32_t i = 0; i < n; i++) add_op(f, member[i], &x);
 	if (s->built) count_kernel(f, s->built, &x);
-	if (s->kind == LO_STEP_LIBRARY || s->kind == LO_STEP_CALL) x.flops += flops_of_node(L, s->ref);
+	if (s->kind == LO_STEP_LIBRARY || s->kind == LO_STEP_CALL) {
+		const double flops = flops_of_node(L, s->ref);
+		x.flops += flops;
+		if (lo_node(L, s->ref)->dtype == TJ_F64) x.wide += flops;
+	}
 	if (s->kind == LO_STEP_KERNEL) return finish(f, &x);
 	if (s->built) x.read = x.written = 0; /* an epilogue: the product stays in the library */
 	if (s->kind != LO_STEP_FLOW) count_node(f, s, &x); /* of a region its own steps count */

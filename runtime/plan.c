@@ -147,15 +147,24 @@ static tj_status end(const rt_plan *p, int device, rt_run *r)
 	return st;
 }
 
-static tj_status run_profiled(const rt_plan *p, const void *const *const *table, void **many, rt_run *r)
+typedef struct measured {
+	rt_runner runner;
+	const rt_plan *plan;
+	const void *const *const *table;
+	void **many;
+	rt_run *run;
+} measured;
+
+static tj_status run_measured_step(const rt_runner *x, uint32_t i, int64_t *spent)
 {
-	tj_status st = TJ_OK;
-	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) {
-		const rt_clock c = rt_step_begin(&p->step[i], r);
-		st = run_rare(&p->step[i], table, many, r);
-		rt_step_end(&p->step[i], c);
-	}
-	return st;
+	const measured *m = (const measured *)x;
+	const rt_step *s = &m->plan->step[i];
+	return spent ? rt_bundle_measure(s, m->table, m->run, spent) : run_rare(s, m->table, m->many, m->run);
+}
+
+static __attribute__((noinline)) tj_status run_measured(const rt_plan *p, const void *const *const *table, void **many, rt_run *r)
+{
+	return rt_run_measured(p, r, &(const measured){ { run_measured_step }, p, table, many, r }.runner);
 }
 
 static tj_status run_on_devices(const rt_plan *p, const void *const *const *table, void **many, rt_run *r)
@@ -195,7 +204,7 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	                                     [RT_AT_ARENA] = temporaries, [RT_AT_CONST] = p->constant,
 	                                     [RT_AT_NUM] = &numbers };
 	void **many = arena ? (void **)(void *)(arena + p->many) : NULL;
-	if (RT_UNLIKELY(x->devices | r->profile)) return r->profile ? run_profiled(p, table, many, r) : run_on_devices(p, table, many, r);
+	if (RT_UNLIKELY(x->devices | r->profile)) return r->profile ? run_measured(p, table, many, r) : run_on_devices(p, table, many, r);
 	tj_status st = TJ_OK;
 	for (const rt_step *s = p->step, *last = s + p->nstep; s < last && st == TJ_OK; s += s->bundle ? s->bundle : 1)
 		st = RT_UNLIKELY(s->bundle) ? rt_bundle_run(s, table, r) : run_step(s, table, many, r);

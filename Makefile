@@ -203,10 +203,11 @@ $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	@mkdir -p $(@D)
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
 ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cublas test_cuda test_driver_fails \
-	test_epilogues test_fake test_graphs test_lines test_programs test_scatter \
+	test_epilogues test_fake test_graphs test_lines test_profile test_programs test_scatter \
 	test_streams test_tiles test_undo)
 # LD_LIBRARY_PATH with the folder of the real libraries chooses a GPU.
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
+$(BUILD)/test/unit/test_profile: LDLIBS += -ljansson
 $(ON_FAKE): | $(if $(findstring fsanitize,$(EXTRA)),,$(FAKE))
 
 # ---- the real NVRTC, without a GPU ----

@@ -13,7 +13,7 @@
 enum {
 	TRIES = 4,
 	NEAR_MOST = 2 << 20, NEAR_LEAST = 64 << 10, /* bytes for a thread, from half of its second cache */
-	MIDDLE = RT_THIRD_CACHE / 2, FAR = 256 << 20,
+	MIDDLE = RT_THIRD_CACHE / 2, FAR = 128 << 20,
 	PASS = 32 << 20,     /* bytes that a try reads at least */
 	MULTIPLIES = 1 << 17 /* of a register, in a try */
 };

@@ -43,7 +43,6 @@ struct rt_recorder {
 struct rt_profile {
 	atomic_int refs;
 	atomic_bool on;
-	unsigned depth;          /* rt_fork_depth() */
 	rt_limits limits;
 	int64_t start;
 	atomic_llong stop;       /* 0: it goes on */
@@ -136,7 +135,6 @@ rt_profile *rt_profile_new(const rt_limits *limits, const char *timeline, int64_
 	if (!p) return rt_fail(err, TJ_ERR_NOMEM, "profile", "out of memory"), NULL;
 	atomic_init(&p->refs, 1);
 	pthread_mutex_init(&p->lock, NULL);
-	p->depth = rt_fork_depth();
 	if (limits) p->limits = *limits;
 	p->start = rt_now_ns();
 	bool ok = label_phases(p, p->phase, NULL);
@@ -208,8 +206,6 @@ static void clear(rt_recorder *r)
 
 void rt_profile_forked(rt_profile *p)
 {
-	if (p->depth == rt_fork_depth()) return;
-	p->depth = rt_fork_depth();
 	p->start = rt_now_ns();
 	if (p->timeline) rt_timeline_forget(p->timeline);
 	for (rt_recorder *r = p->recorder; r; r = r->next) clear(r);
@@ -525,10 +521,10 @@ const rt_row *rt_tally_begin(rt_recorder *r, const rt_tally *t, uint32_t step)
 
 void rt_tally_end(rt_recorder *r, rt_tally *t, uint32_t step, rt_frame *f, int64_t end, int64_t ns, const rt_row *was)
 {
-	const int64_t self = close_frame(r, f, end), total = ns < 0 ? end - f->start : ns;
+	const int64_t self = close_frame(r, f, end), here = end - f->start, total = ns < 0 ? here : ns;
 	const rt_row *x = t->row[step];
 	count(&t->count[step], ns < 0 ? self : ns, total);
-	if (x) tell(r, x->label, lane_of(r, x, ns >= 0), end - total, end, false, false);
+	if (x) tell(r, x->label, lane_of(r, x, ns >= 0), end - (total < here ? total : here), end, false, false);
 	else atomic_fetch_add_explicit(&r->profile->lost, 1, memory_order_relaxed);
 	r->now = was;
 }

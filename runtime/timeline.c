@@ -349,7 +349,7 @@ void rt_timeline_close(rt_timeline *t)
 
 void rt_timeline_forget(rt_timeline *t)
 {
-	atomic_store(&t->ended, true);
+	if (atomic_exchange(&t->ended, true)) return;
 	t->failed = true;
 	atomic_store(&t->taking, false);
 	close(t->fd);

@@ -341,10 +341,11 @@ tsan:  ## run the tests with threads under the thread sanitizer
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_team
 	TJ_THREADS=3 TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_threads
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_contexts
+	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_profile
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/kit/test_loader
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/stress -t 8 -n 4000
 tsan-tests: lib \
-	$(patsubst %,$(BUILD)/test/%,unit/test_team unit/test_threads unit/test_contexts kit/test_loader stress)
+	$(patsubst %,$(BUILD)/test/%,unit/test_team unit/test_threads unit/test_contexts unit/test_profile kit/test_loader stress)
 .PHONY: tsan tsan-tests
 
 # ---- seeded bugs: each must be found by make test ----

@@ -978,7 +978,7 @@ typedef struct tj_profile_row {
 	tj_device device;
 	const char *name;        /* "tj_net_k0", "net.c:6", "matmul", "net"; HOST: "tracing"; MEMORY: the function */
 	const char *function;    /* KERNEL: of this function; else "" */
-	const char *where;       /* KERNEL: "matmul add at net.c:6, exp at net.c:7"; MEMORY: the line that ends the segment; else "" */
+	const char *where;       /* KERNEL: "matmul add at net.c:6, exp at net.c:7"; LINE: "matmul add"; MEMORY: the line that ends the segment */
 	uint64_t calls;          /* runs of the steps; FUNCTION: calls of it */
 	double self_ms, total_ms; /* self: without steps inside of it (control flow). LINE, OP: the part of each kernel's time that its work for
 	                          * the line or op is likely to take. FUNCTION: self is the time of its steps, total that of its calls */
@@ -995,6 +995,7 @@ typedef struct tj_profile_view {
 	tj_profile_by by;
 	tj_profile_sort sort;
 	int top;                 /* at most so many STEP rows; 0: all */
+	bool rows_only;          /* STEP rows alone */
 	FILE *out;               /* gets a table as text; NULL: none */
 	const char *path;        /* a file that gets it; NULL: none */
 	bool (*visit)(void *self, const tj_profile_row *row); /* gets each row until it returns false: STEP, then HOST, then MEMORY. What a row

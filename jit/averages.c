@@ -7,7 +7,13 @@
 
 #include <stdlib.h>
 
-typedef struct sums { const char *name, *function, *where; int device; rt_sum sum; uint32_t last; } sums; /* last: 1 + the row added last */
+typedef struct sums {
+	const char *name, *function, *where;
+	int device;
+	rt_sum sum;
+	uint32_t last;           /* 1 + the row added last */
+	rt_vec(const char *) op; /* LINE: its ops */
+} sums;
 typedef struct table {
 	rt_vec(sums) of;
 	uint32_t *at, room;      /* a hash table of 1 + indices */
@@ -41,11 +47,30 @@ static sums *find(table *t, const char *name)
 	return &t->of.v[t->of.n - 1];
 }
 
-/* Adds a part of a row; its runs count once. */
-static void add(table *t, const char *name, const rt_row *row, const rt_sum *x, double part)
+static void add_name(table *t, sums *s, const char *op)
+{
+	for (uint32_t i = 0; i < s->op.n; i++)
+		if (!strcmp(s->op.v[i], op)) return;
+	t->oom |= !rt_push(&s->op, op);
+}
+
+/* The names of its ops as `where`. */
+static void name_ops(table *t, sums *s)
+{
+	rt_text text = { 0 };
+	for (uint32_t i = 0; i < s->op.n; i++) rt_putf(&text, "%s%s", i ? " " : "", s->op.v[i]);
+	const char *kept = text.oom ? NULL : rt_arena_strdup(t->mem, rt_str(&text));
+	s->where = kept ? kept : "";
+	rt_text_free(&text);
+	rt_vec_free(&s->op);
+}
+
+/* Adds a part of a row; its runs count once. op: of this line, or NULL. */
+static void add(table *t, const char *name, const rt_row *row, const rt_sum *x, double part, const char *op)
 {
 	sums *s = find(t, name);
 	if (!s) return;
+	if (op) add_name(t, s, op);
 	rt_sum *to = &s->sum;
 	if (s->last != row->number + 1) to->count.runs += x->count.runs;
 	s->last = row->number + 1;
@@ -61,15 +86,16 @@ static void add(table *t, const char *name, const rt_row *row, const rt_sum *x, 
 static void add_row(table *t, const tj_profile_view *v, const rt_row *row, const rt_sum *x)
 {
 	if (v->by == TJ_BY_KERNEL) {
-		sums s = { row->name, row->function, row->where, row->device, *x, 0 };
+		const sums s = { .name = row->name, .function = row->function, .where = row->where, .device = row->device, .sum = *x };
 		t->oom |= !rt_push(&t->of, s);
 		return;
 	}
-	if (v->by == TJ_BY_FUNCTION) add(t, row->function, row, x, 1);
-	else if (!row->nop) add(t, v->by == TJ_BY_OP ? row->name : "?", row, x, 1);
+	if (v->by == TJ_BY_FUNCTION) add(t, row->function, row, x, 1, NULL);
+	else if (!row->nop) add(t, v->by == TJ_BY_OP ? row->name : "?", row, x, 1, NULL);
 	for (uint32_t i = 0; v->by != TJ_BY_FUNCTION && i < row->nop; i++) {
 		const rt_fact *f = &row->op[i];
-		add(t, v->by == TJ_BY_OP ? f->name : f->site ? f->site : "?", row, x, (double)f->share);
+		const bool line = v->by == TJ_BY_LINE;
+		add(t, !line ? f->name : f->site ? f->site : "?", row, x, (double)f->share, line ? f->name : NULL);
 	}
 }
 
@@ -100,7 +126,8 @@ static tj_profile_row row_of(const sums *s, const tj_profile_view *v, double all
 		                 .limit = c->self ? s->sum.least_ns / (double)c->self : 0 };
 }
 
-static double loss(const tj_profile_row *r) { return r->limit > 0 && r->limit < 1 ? r->self_ms * (1 - r->limit) : r->limit > 0 ? 0 : r->self_ms; }
+/* Time beyond the limit; all of it where that is not known. */
+static double loss(const tj_profile_row *r) { return r->limit < 1 ? r->self_ms * (1 - r->limit) : 0; }
 
 static double value(const tj_profile_row *r, tj_profile_sort by)
 {
@@ -165,12 +192,14 @@ bool jit_average(const rt_report *x, const tj_profile_view *v, jit_rows *rows)
 		add_row(&t, v, x->row[i], &x->sum[i]);
 	}
 	if (v->by == TJ_BY_FUNCTION) count_calls(&t, x);
+	for (uint32_t i = 0; i < t.of.n; i++)
+		if (v->by == TJ_BY_LINE) name_ops(&t, &t.of.v[i]);
 	bool ok = !t.oom && rt_reserve(&rows->of, t.of.n + 1);
 	for (uint32_t i = 0; ok && i < t.of.n; i++) rows->of.v[rows->of.n++] = row_of(&t.of.v[i], v, all);
 	rt_vec_free(&t.of);
 	if (ok && rows->of.n) qsort_r(rows->of.v, rows->of.n, sizeof *rows->of.v, in_order, &sort);
 	if (v->top && rows->of.n > (uint32_t)v->top) rows->of.n = (uint32_t)v->top;
-	return ok && add_host(x, rows) && add_memory(x, rows);
+	return ok && (v->rows_only || (add_host(x, rows) && add_memory(x, rows)));
 }
 
 void jit_rows_free(jit_rows *rows)

@@ -69,7 +69,7 @@ bool jit_profile_env(jit_engine *e, const char *value)
 
 static void put_table(rt_text *t, const rt_report *x, tj_profile_by by)
 {
-	const tj_profile_view v = { .size = sizeof v, .by = by, .top = by == TJ_BY_FUNCTION ? 0 : 40 };
+	const tj_profile_view v = { .size = sizeof v, .by = by, .top = 40, .rows_only = by == TJ_BY_KERNEL };
 	jit_rows rows = { 0 };
 	if (t->n) rt_puts(t, "\n");
 	if (jit_average(x, &v, &rows)) jit_put_profile(t, x, &v, &rows);

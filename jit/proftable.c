@@ -2,7 +2,14 @@
 /* A profile as text: one table of steps, one of the work of the host, one of memory. */
 #include "jit/profiling.h"
 
-enum { NAME = 28 };
+enum { NAME_LEAST = 28, NAME_MOST = 48 }; /* columns */
+
+static int width_of(const jit_rows *rows)
+{
+	size_t most = NAME_LEAST;
+	for (uint32_t i = 0; i < rows->of.n; i++) most = strlen(rows->of.v[i].name) > most ? strlen(rows->of.v[i].name) : most;
+	return most < NAME_MOST ? (int)most : NAME_MOST;
+}
 
 /* three digits and a unit, in nine columns */
 static void put_ms(rt_text *t, double ms)
@@ -46,21 +53,18 @@ static void put_limits(rt_text *t, const rt_limits *l)
 	rt_puts(t, "\n");
 }
 
-static void put_head(rt_text *t, const rt_report *x, const jit_rows *rows)
+static void put_head(rt_text *t, const rt_report *x)
 {
 	double calls = 0, steps = 0;
 	uint64_t n = 0;
 	for (const rt_function *f = x->function; f; f = f->next) n += f->count.runs, calls += (double)f->count.total;
 	for (uint32_t i = 0; i < x->nrow; i++) steps += (double)x->sum[i].count.self;
-	(void)rows;
-	rt_putf(t, "profile of %.1f ms: %llu calls,", rt_profile_ms(x->profile), (unsigned long long)n);
-	put_ms(t, calls / 1e6);
-	rt_puts(t, " in them,");
-	put_ms(t, steps / 1e6);
-	rt_puts(t, " in their steps\n");
+	rt_putf(t, "profile of %.1f ms: %llu calls took %.1f ms, %.1f ms of it in their steps\n", rt_profile_ms(x->profile),
+	        (unsigned long long)n, calls / 1e6, steps / 1e6);
 	put_limits(t, rt_profile_limits(x->profile));
 	const uint64_t lost = rt_profile_lost(x->profile);
 	if (lost) rt_putf(t, "memory was short: %llu times something is not counted\n", (unsigned long long)lost);
+	rt_puts(t, "\n");
 }
 
 static const char *what(tj_profile_by by)
@@ -69,10 +73,10 @@ static const char *what(tj_profile_by by)
 	return names[by];
 }
 
-static void put_step(rt_text *t, const tj_profile_row *r, const tj_profile_view *v)
+static void put_step(rt_text *t, const tj_profile_row *r, const tj_profile_view *v, int width)
 {
 	const double self = r->self_ms * 1e6;
-	rt_putf(t, "%-*s", NAME, r->name);
+	rt_putf(t, "%-*s", width, r->name);
 	put_ms(t, r->self_ms);
 	rt_putf(t, " %5.1f%%", 100 * r->share);
 	if (v->by == TJ_BY_KERNEL || v->by == TJ_BY_FUNCTION) put_ms(t, r->total_ms);
@@ -89,11 +93,12 @@ static void put_step(rt_text *t, const tj_profile_row *r, const tj_profile_view 
 
 static void put_steps(rt_text *t, const tj_profile_view *v, const jit_rows *rows)
 {
+	const int width = width_of(rows);
 	const bool total = v->by == TJ_BY_KERNEL || v->by == TJ_BY_FUNCTION;
-	rt_putf(t, "\n%-*s      self  share%s     calls      mean   GB/s   GF/s  limit%s\n", NAME, what(v->by), total ? "     total" : "",
-	        v->by == TJ_BY_KERNEL ? "  computes" : "");
+	rt_putf(t, "%-*s      self  share%s     calls      mean   GB/s   GF/s  limit%s\n", width, what(v->by), total ? "     total" : "",
+	        v->by == TJ_BY_KERNEL || v->by == TJ_BY_LINE ? "  computes" : "");
 	for (uint32_t i = 0; i < rows->of.n; i++)
-		if (rows->of.v[i].kind == TJ_ROW_STEP) put_step(t, &rows->of.v[i], v);
+		if (rows->of.v[i].kind == TJ_ROW_STEP) put_step(t, &rows->of.v[i], v, width);
 }
 
 static void put_host(rt_text *t, const jit_rows *rows)
@@ -102,9 +107,9 @@ static void put_host(rt_text *t, const jit_rows *rows)
 	for (uint32_t i = 0; i < rows->of.n; i++) {
 		const tj_profile_row *r = &rows->of.v[i];
 		if (r->kind != TJ_ROW_HOST) continue;
-		if (!any) rt_putf(t, "\n%-*s      self            calls      mean\n", NAME, "work of the host");
+		if (!any) rt_putf(t, "\n%-*s      self            calls      mean\n", NAME_LEAST, "work of the host");
 		any = true;
-		rt_putf(t, "%-*s", NAME, r->name);
+		rt_putf(t, "%-*s", NAME_LEAST, r->name);
 		put_ms(t, r->self_ms);
 		rt_putf(t, "        %9llu", (unsigned long long)r->calls);
 		put_ms(t, r->mean_us / 1e3);
@@ -119,9 +124,9 @@ static void put_memory(rt_text *t, const jit_rows *rows)
 	for (uint32_t i = 0; i < rows->of.n; i++) {
 		const tj_profile_row *r = &rows->of.v[i];
 		if (r->kind != TJ_ROW_MEMORY) continue;
-		if (!any) rt_putf(t, "\n%-*s temporaries of the segment that ends at\n", NAME, "memory");
+		if (!any) rt_putf(t, "\n%-*s temporaries of the segment that ends at\n", NAME_LEAST, "memory");
 		any = true;
-		rt_putf(t, "%-*s ", NAME, r->name);
+		rt_putf(t, "%-*s ", NAME_LEAST, r->name);
 		put_bytes(t, (double)r->memory);
 		if (r->device != TJ_CPU) rt_putf(t, " on %s", rt_device_name(r->device));
 		rt_putf(t, "  %s", r->where);
@@ -132,7 +137,7 @@ static void put_memory(rt_text *t, const jit_rows *rows)
 
 void jit_put_profile(rt_text *t, const rt_report *x, const tj_profile_view *v, const jit_rows *rows)
 {
-	put_head(t, x, rows);
+	if (!v->rows_only) put_head(t, x);
 	put_steps(t, v, rows);
 	put_host(t, rows);
 	put_memory(t, rows);

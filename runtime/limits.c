@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum {
-	TRIES = 4,
+	FAR_TRIES = 4, TRIES = 24,
 	NEAR_MOST = 2 << 20, NEAR_LEAST = 64 << 10, /* bytes for a thread, from half of its second cache */
 	MIDDLE = RT_THIRD_CACHE / 2, FAR = 128 << 20,
 	PASS = 32 << 20,     /* bytes that a try reads at least */
@@ -65,7 +65,8 @@ static void read_part(const job *j, int64_t i)
 	const char *at = j->from + i * j->each;
 	const int bits = rt_vector_bits();
 	uint64_t sum = 0;
-	for (int64_t k = 0; k < j->passes; k++) sum ^= bits == 512 ? read_512(at, j->each) : bits == 256 ? read_256(at, j->each) : read_128(at, j->each);
+	for (int64_t k = 0; k < j->passes; k++)
+		sum ^= bits == 512 ? read_512(at, j->each) : bits == 256 ? read_256(at, j->each) : read_128(at, j->each);
 	atomic_fetch_xor_explicit(&((job *)(uintptr_t)j)->seen, sum, memory_order_relaxed);
 }
 
@@ -111,8 +112,9 @@ static void measure_reads(const rt_run *r, rt_limits *l)
 		try(r, &j, l->threads, 1);
 		j.f = read_part;
 		j.passes = all[i] < PASS ? PASS / all[i] : 1;
-		l->bytes[i] = i == RT_FAR ? INT64_MAX : i == RT_MIDDLE ? RT_THIRD_CACHE : all[i];
-		l->byte_ns[i] = try(r, &j, l->threads, TRIES) / ((double)each * l->threads * (double)j.passes);
+		l->bytes[i] = i == RT_FAR ? INT64_MAX : i == RT_MIDDLE ? RT_THIRD_CACHE : 2 * all[i];
+		l->byte_ns[i] = try(r, &j, l->threads, i == RT_FAR ? FAR_TRIES : TRIES) / ((double)each * l->threads * (double)j.passes);
+		if (i < RT_FAR && l->byte_ns[i] > l->byte_ns[i + 1]) l->byte_ns[i] = l->byte_ns[i + 1]; /* other programs were in the way */
 	}
 	rt_free(memory);
 }
@@ -125,7 +127,7 @@ static rt_limits measure(const rt_run *r, int threads)
 	if (rt_vector_bits() >= 256) {
 		job j = { .f = multiply_part };
 		const double lanes = rt_vector_bits() / 32;
-		l.flop_ns = try(r, &j, threads, 2 * TRIES) / (2.0 * 12 * MULTIPLIES * lanes * threads);
+		l.flop_ns = try(r, &j, threads, TRIES) / (2.0 * 12 * MULTIPLIES * lanes * threads);
 	}
 	l.ms = rt_now_ms() - start;
 	return l;

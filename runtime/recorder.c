@@ -3,9 +3,9 @@
  *
  *   a plan that runs -> its tally in the recorder of the context: a row for each step, and counts -> sums by row -> a report
  *
- * Only the thread of the context writes counts, by plain stores. Another thread that makes a report reads them meanwhile. Lists grow under
- * the lock of the profile. When a recorder has many tallies, as of a program whose sizes change, it adds them up by row and begins anew; rows
- * have the text of a step, so their number depends on the program, not on how long it runs. */
+ * Only the thread of the context writes counts, by plain stores. Another thread that makes a report reads them meanwhile. Lists grow
+ * under the lock of the profile. When a recorder has many tallies, as of a program whose sizes change, it adds them up by row and begins
+ * anew; rows have the text of a step, so their number depends on the program, not on how long it runs. */
 #include "runtime/profile.h"
 
 #include "runtime/alloc.h"
@@ -219,7 +219,7 @@ static void put_where(rt_text *t, const rt_facts *f, const char *site)
 	const char *last = site;
 	for (uint32_t i = 0; f && i < f->nop; i++) {
 		const char *at = site ? site : f->op[i].site;
-		const bool other = i && at != last;
+		const bool other = i && at != last && strcmp(at ? at : "?", last ? last : "?") != 0;
 		if (other) rt_putf(t, " at %s,", last ? last : "?");
 		rt_putf(t, "%s%s", i ? " " : "", f->op[i].name);
 		last = at;
@@ -485,7 +485,8 @@ static rt_tally *new_tally(rt_recorder *r, const rt_plan *p, const char *site)
 		t->row[i] = row_of(r->profile, &p->step[i], function_name(r), site);
 		if (!f) continue;
 		const double bytes_moved = (double)f->read + (double)f->written;
-		t->cost[i] = (struct cost){ (double)f->read, (double)f->written, f->flops, rt_least_ns(&r->profile->limits, bytes_moved, f->flops + f->wide) };
+		const double least = rt_least_ns(&r->profile->limits, bytes_moved, f->flops + f->wide);
+		t->cost[i] = (struct cost){ (double)f->read, (double)f->written, f->flops, least };
 		if (p->step[i].device != RT_CPU) t->cost[i].least_ns = 0; /* the limits are those of the CPU */
 	}
 	return t;
@@ -529,9 +530,10 @@ void rt_tally_end(rt_recorder *r, rt_tally *t, uint32_t step, rt_frame *f, int64
 	r->now = was;
 }
 
-/* Each step gets a part of the time that all threads spent in it. They are one after the other in the timeline, though they ran side by side
- * or in turns. */
-void rt_tally_share(rt_recorder *r, rt_tally *t, uint32_t step, uint32_t n, rt_frame *f, int64_t end, const int64_t *spent, const rt_row *was)
+/* Each step gets a part of the time that all threads spent in it. They are one after the other in the timeline, though they ran side by
+ * side or in turns. */
+void rt_tally_share(rt_recorder *r, rt_tally *t, uint32_t step, uint32_t n, rt_frame *f, int64_t end, const int64_t *spent,
+                    const rt_row *was)
 {
 	const int64_t all = end - f->start;
 	int64_t sum = 0, at = f->start;

@@ -3,9 +3,9 @@
  *
  *   a thread -> its ring -> drain(), by a thread of the timeline 50 times a second, or by a thread whose ring is full -> the file
  *
- * So memory is bounded, nothing is lost, and a process that is killed leaves a file that lacks the last moments and the final bracket, which
- * readers do not need. The size is bounded, too: a budget of bytes an hour. Half of it may be used at once. When it is used up, spans are
- * left out until there is enough for a while; compiles and memory are always there. */
+ * So memory is bounded, nothing is lost, and a process that is killed leaves a file that lacks the last moments and the final bracket,
+ * which readers do not need. The size is bounded, too: a budget of bytes an hour. Half of it may be used at once. When it is used up,
+ * spans are left out until there is enough for a while; compiles and memory are always there. */
 #include "runtime/device.h"
 #include "runtime/exec.h"
 #include "runtime/file.h"

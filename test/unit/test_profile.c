@@ -49,7 +49,6 @@ static const tj_profile_row *row_of(const rows *r, tj_profile_kind kind, const c
 }
 
 /* ---- what is profiled ---- */
-static int product_line, exp_line;
 static const char *at_line(int line)
 {
 	static char s[4][64];
@@ -58,12 +57,11 @@ static const char *at_line(int line)
 	return s[i];
 }
 
+enum { NET = __LINE__ + 1, PRODUCT = NET + 3, EXP = NET + 4 }; /* lines */
 static void net(tj_tensor **out, tj_tensor *const *in, void *self)
 {
 	(void)self;
-	product_line = __LINE__ + 1;
 	tj_tensor *h = tj_matmul(in[0], in[1]);
-	exp_line = __LINE__ + 1;
 	out[0] = tj_exp(h);
 }
 
@@ -110,8 +108,8 @@ static void rows_are_what_ran(void **s)
 	assert_int_equal(row_of(r, TJ_ROW_HOST, "guards, bodies, results")->calls, CALLS);
 	assert_int_equal(row_of(r, TJ_ROW_HOST, "tracing")->calls, 1);
 	assert_true(row_of(r, TJ_ROW_HOST, "lowering")->self_ms > 0);
-	assert_int_equal(row_of(rows_of(c, TJ_BY_LINE, TJ_SORT_SELF), TJ_ROW_STEP, at_line(product_line))->calls, CALLS);
-	const double of_exp = row_of(rows_of(c, TJ_BY_LINE, TJ_SORT_NAME), TJ_ROW_STEP, at_line(exp_line))->self_ms;
+	assert_int_equal(row_of(rows_of(c, TJ_BY_LINE, TJ_SORT_SELF), TJ_ROW_STEP, at_line(PRODUCT))->calls, CALLS);
+	const double of_exp = row_of(rows_of(c, TJ_BY_LINE, TJ_SORT_NAME), TJ_ROW_STEP, at_line(EXP))->self_ms;
 	r = rows_of(c, TJ_BY_OP, TJ_SORT_SELF);
 	assert_true(row_of(r, TJ_ROW_STEP, "exp")->self_ms == of_exp && of_exp > 0);
 	assert_true(row_of(r, TJ_ROW_STEP, "matmul")->flops >= 2.0 * M * K * N * CALLS * 0.9);
@@ -142,7 +140,7 @@ static void text_and_files(void **s)
 	fclose(in);
 	unlink(path);
 	assert_string_equal(text, printed); /* .top: one line of the two */
-	assert_true(!strstr(text, at_line(product_line)) != !strstr(text, at_line(exp_line)));
+	assert_true(!strstr(text, at_line(PRODUCT)) != !strstr(text, at_line(EXP)));
 	assert_non_null(strstr(text, "7 calls"));
 	assert_non_null(strstr(text, "work of the host"));
 	assert_int_equal(tj_profile_show(c, TJ_OPTS(tj_profile_view, .path = "/nowhere/table")), TJ_ERR_IO);
@@ -478,7 +476,7 @@ static void a_timeline(void **s)
 	bool line = false;
 	json_array_foreach(events, i, e) {
 		const char *what = text_of(json_object_get(e, "args"), "computes");
-		line |= what && strstr(what, "matmul") && strstr(what, at_line(product_line));
+		line |= what && strstr(what, "matmul") && strstr(what, at_line(PRODUCT));
 	}
 	assert_true(line);
 	json_decref(events);

@@ -102,8 +102,8 @@ static void run_parts(void *env, int thread, int64_t begin, int64_t end)
 	for (int64_t i = begin; i < end; i++) j->f(j, i);
 }
 
-/* ns of the fastest of a few tries. On a busy machine the team rests for some time (team.c): then a try does not count, unless there are too
- * many of these. */
+/* ns of the fastest of a few tries. On a busy machine the team rests for some time (team.c): then a try does not count, unless there are
+ * too many of these. */
 static double try(const rt_run *r, job *j, int threads, int tries)
 {
 	double best = 0;

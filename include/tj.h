@@ -978,7 +978,7 @@ typedef struct tj_profile_row {
 	tj_device device;
 	const char *name;        /* "tj_net_k0", "net.c:6", "matmul", "net"; HOST: "tracing"; MEMORY: the function */
 	const char *function;    /* KERNEL: of this function; else "" */
-	const char *where;       /* KERNEL: "matmul add at net.c:6, exp at net.c:7"; LINE: "matmul add"; MEMORY: the line that ends the segment */
+	const char *where;       /* KERNEL: "matmul add at net.c:6, exp at net.c:7"; LINE: "matmul add"; MEMORY: the line that ends the segments */
 	uint64_t calls;          /* runs of the steps; FUNCTION: calls of it */
 	double self_ms, total_ms; /* self: without steps inside of it (control flow). LINE, OP: the part of each kernel's time that its work for
 	                          * the line or op is likely to take. FUNCTION: self is the time of its steps, total that of its calls */

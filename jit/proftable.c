@@ -59,8 +59,8 @@ static void put_head(rt_text *t, const rt_report *x)
 	uint64_t n = 0;
 	for (const rt_function *f = x->function; f; f = f->next) n += f->count.runs, calls += (double)f->count.total;
 	for (uint32_t i = 0; i < x->nrow; i++) steps += (double)x->sum[i].count.self;
-	rt_putf(t, "profile of %.1f ms: %llu calls took %.1f ms, %.1f ms of it in their steps\n", rt_profile_ms(x->profile),
-	        (unsigned long long)n, calls / 1e6, steps / 1e6);
+	rt_putf(t, "profile of %.1f ms: %llu call%s took %.1f ms, %.1f ms of it in %s steps\n", rt_profile_ms(x->profile),
+	        (unsigned long long)n, n == 1 ? "" : "s", calls / 1e6, steps / 1e6, n == 1 ? "its" : "their");
 	put_limits(t, rt_profile_limits(x->profile));
 	const uint64_t lost = rt_profile_lost(x->profile);
 	if (lost) rt_putf(t, "memory was short: %llu times something is not counted\n", (unsigned long long)lost);
@@ -124,7 +124,7 @@ static void put_memory(rt_text *t, const jit_rows *rows)
 	for (uint32_t i = 0; i < rows->of.n; i++) {
 		const tj_profile_row *r = &rows->of.v[i];
 		if (r->kind != TJ_ROW_MEMORY) continue;
-		if (!any) rt_putf(t, "\n%-*s temporaries of the segment that ends at\n", NAME_LEAST, "memory");
+		if (!any) rt_putf(t, "\n%-*s temporaries of the segments that end at\n", NAME_LEAST, "memory");
 		any = true;
 		rt_putf(t, "%-*s ", NAME_LEAST, r->name);
 		put_bytes(t, (double)r->memory);

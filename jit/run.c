@@ -91,7 +91,7 @@ static void note_plan(tj_ctx *c, rt_run *r, const jit_inputs *in)
 	rt_recorder *told = jit_recorder(c);
 	if (!told) return;
 	if (rt_recorder_on(told)) {
-		rt_recorder_at(told, b && b->segment ? b->segment->number : 0, b && b->site ? b->site : "?");
+		rt_recorder_at(told, b && b->site ? b->site : "?");
 		return;
 	}
 	jit_watch_no_more(c);

@@ -48,12 +48,11 @@ typedef struct rt_row {      /* a step, as all plans have it that have it at all
 } rt_row;
 typedef struct rt_sum { rt_count count; double read, written, flops, least_ns; } rt_sum; /* of all runs of a row */
 
-typedef struct rt_area {     /* the memory of a segment */
+typedef struct rt_area {     /* the memory of the segments that end at a line; of the largest of them */
 	struct rt_area *next;
-	const char *function, *site, *full; /* the line that ends it; the step at which most is alive, or "" */
-	uint32_t segment;
+	const char *function, *site, *full; /* that line; the step at which most is alive, or "" */
 	int device;
-	size_t bytes, full_bytes; /* of temporaries: of the arena on the device; alive at that step, on all devices */
+	size_t bytes;            /* of temporaries on the device */
 } rt_area;
 
 typedef struct rt_function { /* a function, as calls name it */
@@ -105,8 +104,7 @@ void rt_phase_note(rt_recorder *r, rt_phase phase, int64_t start, int64_t end, b
 /* A call of a function: the outermost frame of a context. */
 void rt_call_begin(rt_recorder *r, rt_frame *f, const char *function);
 void rt_call_end(rt_recorder *r, rt_frame *f);
-/* the segment of that call that runs; site: the line that ends it */
-void rt_recorder_at(rt_recorder *r, uint32_t segment, const char *site);
+void rt_recorder_at(rt_recorder *r, const char *site); /* the line that ends the segment of that call that runs */
 
 /* The recorder whose work this thread does while it compiles; NULL: none. So lower/ need not know of contexts. */
 extern _Thread_local rt_recorder *rt_recording __attribute__((tls_model("initial-exec"), visibility("hidden")));

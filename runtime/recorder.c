@@ -34,8 +34,7 @@ struct rt_recorder {
 	rt_function *of;         /* the function that is called, or NULL */
 	rt_frame *top;
 	uint64_t call;           /* its number */
-	uint32_t segment;
-	const char *segment_site;
+	const char *segment_site; /* the line that ends the segment that runs; NULL: none does */
 	const rt_row *now;       /* the step that runs */
 	size_t used;             /* bytes of memory told last */
 };
@@ -438,11 +437,7 @@ void rt_call_end(rt_recorder *r, rt_frame *f)
 	r->call = 0;
 }
 
-void rt_recorder_at(rt_recorder *r, uint32_t segment, const char *site)
-{
-	r->segment = segment;
-	r->segment_site = site;
-}
+void rt_recorder_at(rt_recorder *r, const char *site) { r->segment_site = site; }
 
 /* ---- steps ---- */
 static const char *function_name(const rt_recorder *r) { return r->of ? r->of->name : "?"; }
@@ -454,9 +449,9 @@ static void note_area(rt_recorder *r, const rt_exec *x)
 	for (int d = 0; d < RT_DEVICES; d++) {
 		if (!x->arena_bytes[d]) continue;
 		rt_area *a = p->area;
-		while (a && (a->device != d || a->segment != r->segment || strcmp(a->function, function_name(r)) != 0)) a = a->next;
+		while (a && (a->device != d || strcmp(a->site, r->segment_site) != 0 || strcmp(a->function, function_name(r)) != 0)) a = a->next;
 		if (!a && p->narea < MOST_AREAS && (a = rt_arena_alloc(&p->mem, sizeof *a)) != NULL) {
-			*a = (rt_area){ p->area, keep(p, function_name(r)), keep(p, r->segment_site), "", r->segment, d, 0, 0 };
+			*a = (rt_area){ p->area, keep(p, function_name(r)), keep(p, r->segment_site), "", d, 0 };
 			if (!a->function || !a->site) return;
 			p->area = a;
 			p->narea++;
@@ -464,7 +459,6 @@ static void note_area(rt_recorder *r, const rt_exec *x)
 		if (!a || x->arena_bytes[d] <= a->bytes) continue;
 		const char *full = x->full.step ? keep(p, x->full.step) : "";
 		a->bytes = x->arena_bytes[d];
-		a->full_bytes = x->full.bytes;
 		a->full = full ? full : "";
 	}
 }

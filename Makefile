@@ -203,10 +203,11 @@ $(BUILD)/test/fake/device.o: test/fake/device.c test/fake/fake.h
 	@mkdir -p $(@D)
 	$(CC) $(FAKECFLAGS) -g0 -c -o $@ $<
 ON_FAKE := $(addprefix $(BUILD)/test/unit/,test_cublas test_cuda test_driver_fails \
-	test_epilogues test_fake test_graphs test_lines test_programs test_scatter \
+	test_epilogues test_fake test_graphs test_lines test_profile test_programs test_scatter \
 	test_streams test_tiles test_undo)
 # LD_LIBRARY_PATH with the folder of the real libraries chooses a GPU.
 $(ON_FAKE): LDLIBS += -Wl,-rpath,'$$ORIGIN/../fake'
+$(BUILD)/test/unit/test_profile: LDLIBS += -ljansson
 $(ON_FAKE): | $(if $(findstring fsanitize,$(EXTRA)),,$(FAKE))
 
 # ---- the real NVRTC, without a GPU ----
@@ -347,10 +348,11 @@ tsan:  ## run the tests with threads under the thread sanitizer
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_team
 	TJ_THREADS=3 TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_threads
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_contexts
+	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/unit/test_profile
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/kit/test_loader
 	TSAN_OPTIONS='halt_on_error=1 die_after_fork=0' $(BUILD)-tsan/test/stress -t 8 -n 4000
 tsan-tests: lib \
-	$(patsubst %,$(BUILD)/test/%,unit/test_team unit/test_threads unit/test_contexts kit/test_loader stress)
+	$(patsubst %,$(BUILD)/test/%,unit/test_team unit/test_threads unit/test_contexts unit/test_profile kit/test_loader stress)
 .PHONY: tsan tsan-tests
 
 # ---- seeded bugs: each must be found by make test ----

@@ -182,7 +182,7 @@ static const struct { const char *name, *doc; } variables[] = {
 	{ "TJ_DUMP", "a folder for the dumps of each compile" },
 	{ "TJ_AUDIT", "n: each n-th direct call is compared with its body" },
 	{ "TJ_CHECK", "1: uses of popped tensors are found" },
-	{ "TJ_PROFILE", "1: each step is timed" },
+	{ "TJ_PROFILE", "file: tables; file.json: a timeline; 1: dumps have times" },
 	{ "TJ_PERF", "map, jitdump: perf is told of kernels" },
 	{ "TJ_GDB", "1: gdb is told of kernels" },
 	{ "TJ_LIVE", "1: tj top can watch the process" },

@@ -16,6 +16,7 @@ typedef struct asked {      /* what the command line says */
 	words in, out, scalar, state, save;
 	long times;
 	bool json, recompile, profile, fast;
+	const char *timeline;
 	tj_quantise quantise;
 	int64_t group;
 } asked;
@@ -342,8 +343,17 @@ static int work(call *x, const asked *a, json_t *d)
 	if (status == CLI_OK && a->quantise) status = compare(x, a, d);
 	if (status == CLI_OK) status = each_variable(x, &a->save, json_object_get(d, "state"), save);
 	if (status == CLI_OK && a->times) status = measure(x, a->times, d);
-	if (status == CLI_OK && a->profile) tj_dump(x->f, TJ_DUMP_PLAN, stdout);
 	return status;
+}
+
+/* By line, which for a model is a node; then by kernel. */
+static int show_profile(tj_ctx *c, const asked *a)
+{
+	if (tj_profile_end(c, a->profile ? TJ_OPTS(tj_profile_view, .by = TJ_BY_LINE, .top = 30, .out = stdout) : NULL) != TJ_OK)
+		return cli_failed(c);
+	if (!a->profile) return CLI_OK;
+	putchar('\n');
+	return tj_profile_show(c, TJ_OPTS(tj_profile_view, .top = 30, .rows_only = true, .out = stdout)) == TJ_OK ? CLI_OK : cli_failed(c);
 }
 
 /* Is a word "-", or "NAME=-"? */
@@ -361,12 +371,16 @@ static bool to_stdout(const asked *a) { return any_dash(&a->out) || any_dash(&a-
 
 static int call_it(const asked *a)
 {
-	call x = { .c = tj_open(TJ_OPTS(tj_open_opts, .profile = a->profile)) };
+	call x = { .c = tj_open(NULL) };
+	const bool profile = a->profile || a->timeline;
 	json_t *d = json_pack("{s:o, s:[], s:[], s:n, s:n}", "file", cli_string(a->model), "results", "state", "time", "quantised");
 	if (!x.c || !d) return json_decref(d), cli_error("out of memory"), CLI_FAILED;
-	const int status = work(&x, a, d);
+	int status = CLI_OK;
+	if (profile && tj_profile_begin(x.c, TJ_OPTS(tj_profile_opts, .timeline = a->timeline)) != TJ_OK) status = cli_failed(x.c);
+	if (status == CLI_OK) status = work(&x, a, d);
 	if (status == CLI_OK && a->json) cli_put_json(json_incref(d));
 	else if (status == CLI_OK && !to_stdout(a)) print(d);
+	if (status == CLI_OK && profile) status = show_profile(x.c, a);
 	json_decref(d);
 	tj_model_close(x.m);
 	tj_model_close(x.exact);
@@ -381,7 +395,7 @@ static int call_it(const asked *a)
 
 static bool read_words(cli_words *w, asked *a)
 {
-	enum { INPUT, OUTPUT, SCALAR, TIME, STATE, SAVE, QUANTISE, RECOMPILE, FAST, PROFILE, JSON, MOST = 100000000 };
+	enum { INPUT, OUTPUT, SCALAR, TIME, STATE, SAVE, QUANTISE, RECOMPILE, FAST, PROFILE, TIMELINE, JSON, MOST = 100000000 };
 	words *const list[] = { [INPUT] = &a->in,  [OUTPUT] = &a->out,  [SCALAR] = &a->scalar,
 		                [TIME] = NULL,     [STATE] = &a->state, [SAVE] = &a->save };
 	for (int k; (k = cli_next(w)) != CLI_END;) {
@@ -392,6 +406,7 @@ static bool read_words(cli_words *w, asked *a)
 		else if (k == RECOMPILE) a->recompile = true;
 		else if (k == FAST) a->fast = true;
 		else if (k == PROFILE) a->profile = true;
+		else if (k == TIMELINE) a->timeline = w->value;
 		else if (k == JSON) a->json = true;
 		else if (k == QUANTISE) {
 			if (!read_quantise(w->value, a)) return false;
@@ -436,7 +451,8 @@ const cli_command cli_run = {
 	                                { 'q', "quantise", "KIND", "small weights: dynamic, i8, i4, i8:GROUP, i4:GROUP; prints what that costs" },
 	                                { 0, "recompile", NULL, "compile what the file has no code for" },
 	                                { 0, "fast", NULL, "of a model: TJ_FAST, whose results may differ a little and take less time" },
-	                                { 0, "profile", NULL, "print the steps of the plans with their times" },
+	                                { 0, "profile", NULL, "print where the time went, by line or node and by kernel" },
+	                                { 0, "timeline", "FILE", "a timeline of all calls for Perfetto, .json" },
 	                                { 0, "json", NULL, "print JSON" },
 	                                { 0 } },
 	.run = run,

@@ -243,8 +243,8 @@ typedef struct tj_open_opts {
 	                        * the first values of each plan and of each op outside of functions. 0: never */
 	const char *device;    /* like TJ_DEVICE: the device of new tensors; default "cpu". If there is none of that name, a warning says why, and
 	                        * it is the CPU */
-	bool profile;          /* like TJ_PROFILE=1: measure each step; TJ_DUMP_PLAN shows the times. On a GPU by events: calls then wait for each
-	                        * kernel. NVIDIA's profilers get a range (NVTX) for each function and step */
+	bool profile;          /* like TJ_PROFILE=1 (other values: tj_profile_begin()): measure each step; TJ_DUMP_PLAN shows the times. On a GPU
+	                        * by events: calls then wait for each kernel. NVIDIA's profilers get a range (NVTX) for each function and step */
 	bool time_guards;      /* like TJ_TIME_GUARDS=1: measure the time of guards, for tj_fn_stats() and tj_explain() */
 	const char *cache;     /* like TJ_CACHE: the folder of compiled kernels; "off": none; "ro:folder": nothing is written there. Default:
 	                        * $XDG_CACHE_HOME/tjit, else $HOME/.cache/tjit */
@@ -944,6 +944,74 @@ typedef struct tj_stats {
 	uint64_t replayed;       /* direct mode: calls at new sizes that did not run the body, see .shapes */
 	uint64_t loaded;         /* kernels whose code was in the disk cache */
 } tj_stats;
+
+/* A profile: where the time goes, by kernel, line, op or function, how far each is from what the machine can do, and what the library does
+ * besides (docs/PROFILING.md).
+ *
+ *   tj_profile_begin(c, NULL);
+ *   ...                                                    calls, of c and of all its clones, in any thread
+ *   tj_profile_end(c, TJ_OPTS(tj_profile_view, .by = TJ_BY_LINE, .top = 20, .out = stdout));
+ *
+ * TJ_PROFILE=file of the environment does it for a whole process: the tables by line and by kernel, when the process ends; in a file whose
+ * name ends in .json the timeline; TJ_PROFILE=table.txt,trace.json both. A profile of the program's own replaces that of the environment
+ * in its engine, from then on. A child of fork() begins with empty counts, and without a timeline.
+ *
+ * A kernel of a GPU is measured by events, so calls wait for each. Kernels that share a region of the team share its time as its threads
+ * did. Calls that run already when a profile begins are not in it. */
+typedef struct tj_profile_opts {
+	size_t size;
+	const char *timeline;    /* a file for Perfetto or chrome://tracing, in Chrome's trace format: threads, contexts, queues of GPUs, phases of
+	                          * compiles, memory. It is written while the program runs; a process that is killed leaves a valid beginning */
+	int64_t timeline_bytes;  /* most bytes of it in an hour; half of them may come at once. Beyond that, spans are left out for a while.
+	                          * 0: 1 GiB */
+	bool no_limits;          /* do not measure what the machine can do: a tenth of a second in the first profile of the process */
+} tj_profile_opts;
+typedef enum tj_profile_by { TJ_BY_KERNEL, TJ_BY_LINE, TJ_BY_OP, TJ_BY_FUNCTION } tj_profile_by;
+/* greatest first, NAME: in the order of letters. LOSS: the time beyond the machine's limit */
+typedef enum tj_profile_sort {
+	TJ_SORT_SELF, TJ_SORT_TOTAL, TJ_SORT_CALLS, TJ_SORT_MEAN, TJ_SORT_BYTES, TJ_SORT_FLOPS, TJ_SORT_LOSS, TJ_SORT_NAME
+} tj_profile_sort;
+/* STEP: what .by names. HOST: work of the library; memory is that of a segment's temporaries */
+typedef enum tj_profile_kind { TJ_ROW_STEP, TJ_ROW_HOST, TJ_ROW_MEMORY } tj_profile_kind;
+typedef struct tj_profile_row {
+	size_t size;
+	tj_profile_kind kind;
+	tj_device device;
+	const char *name;        /* "tj_net_k0", "net.c:6", "matmul", "net"; HOST: "tracing"; MEMORY: the function */
+	const char *function;    /* KERNEL: of this function; else "" */
+	const char *where;       /* KERNEL: "matmul add at net.c:6, exp at net.c:7"; LINE: "matmul add"; MEMORY: the line that ends the segments */
+	uint64_t calls;          /* runs of the steps; FUNCTION: calls of it */
+	double self_ms, total_ms; /* self: without steps inside of it (control flow). LINE, OP: the part of each kernel's time that its work for
+	                          * the line or op is likely to take. FUNCTION: self is the time of its steps, total that of its calls */
+	double least_us, mean_us, most_us; /* of a call; LINE, OP: only the mean, of self */
+	double share;            /* of self_ms of all STEP rows; 0 to 1 */
+	double read_bytes, written_bytes; /* of all calls: elements of operands and results, each once a call */
+	double flops;            /* of all calls: additions, multiplications, roots and the like; a multiply-add is two */
+	double limit;            /* what these bytes and flops take on this machine at least, as a part of self_ms: 1 is as fast as it can be,
+	                          * more than 1 if instructions for narrow dtypes help. 0: not known */
+	uint64_t memory;         /* MEMORY: bytes */
+} tj_profile_row;
+typedef struct tj_profile_view {
+	size_t size;
+	tj_profile_by by;
+	tj_profile_sort sort;
+	int top;                 /* at most so many STEP rows; 0: all */
+	bool rows_only;          /* STEP rows alone */
+	FILE *out;               /* gets a table as text; NULL: none */
+	const char *path;        /* a file that gets it; NULL: none */
+	bool (*visit)(void *self, const tj_profile_row *row); /* gets each row until it returns false: STEP, then HOST, then MEMORY. What a row
+	                          * points to is valid until visit returns. It may not use the context. NULL: none */
+	void *self;
+} tj_profile_view;
+/* For all contexts of the engine of c, from their next calls on. One at a time; not in a body. Another thread may end it. */
+TJ_API tj_status tj_profile_begin_at(const char *site, tj_ctx *c, const tj_profile_opts *opts);
+/* Ends it, then shows it, if view is not NULL. It can be shown again until the next one begins. */
+TJ_API tj_status tj_profile_end_at(const char *site, tj_ctx *c, const tj_profile_view *view);
+/* The running profile so far, or the last one. view NULL: nothing is shown; the result tells whether there is one. */
+TJ_API tj_status tj_profile_show_at(const char *site, tj_ctx *c, const tj_profile_view *view);
+#define tj_profile_begin(c, opts) tj_profile_begin_at(TJ_SITE, c, opts)
+#define tj_profile_end(c, view) tj_profile_end_at(TJ_SITE, c, view)
+#define tj_profile_show(c, view) tj_profile_show_at(TJ_SITE, c, view)
 
 /* GRAPH, TABLE: the traced graph; DOT: the same for Graphviz. FUSION, FUSION_DOT: which ops became one kernel. KERNELS: kernel IR;
  * CODE: LLVM text, for a GPU CUDA C; ASSEMBLY: machine code of the CPU's kernels. PLAN: the steps. TRACE: the events that calls are matched

@@ -5,6 +5,7 @@
 #include "jit/guard.h"
 #include "jit/handle.h"
 #include "jit/note.h"
+#include "jit/profiling.h"
 #include "jit/program.h"
 #include "jit/segment.h"
 
@@ -435,9 +436,10 @@ static bool due(tj_ctx *c, jit_memo *s)
 }
 
 /* A call under a known key: without the body if direct mode allows it. */
-static tj_status call_hit(tj_ctx *c, jit_memo *memo, jit_hit *hit, const char *site, tj_tensor **out, tj_list in, const tj_scalar *scalars)
+static tj_status call_hit(tj_ctx *c, jit_memo *memo, jit_hit *hit, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	tj_status s;
+	const char *site = atomic_load_explicit(&c->last_call, memory_order_relaxed); /* six arguments come in registers */
 	if (hit->path && !atomic_load_explicit(&memo->fn->follow, memory_order_relaxed) && !due(c, memo) &&
 	    jit_direct(c, memo, hit, site, in, scalars, out, &s)) return s;
 	return call_top(c, memo, site, out, in, scalars, hit, jit_has_form(memo, hit) && !due(c, memo) ? memo->form : NULL);
@@ -485,8 +487,14 @@ static tj_status check_call(tj_ctx *c, const char *site, const tj_fn *f, const j
 	return s == TJ_OK && f->nstate ? check_state(c, site, f) : s;
 }
 
-static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
+typedef struct asked { const char *site; tj_fn *fn; tj_tensor **out; tj_list in; const tj_scalar *scalars; } asked;
+
+static __attribute__((noinline)) tj_status call_outermost(tj_ctx *c, const asked *q)
 {
+	const char *site = q->site;
+	tj_fn *f = q->fn;
+	tj_list in = q->in;
+	const tj_scalar *scalars = q->scalars;
 	tj_tensor *few[FEW_ARGS + 1], **args;
 	jit_memo *memo = jit_memo_make(c, f);
 	jit_hit *hit;
@@ -496,7 +504,7 @@ static tj_status call_outermost(tj_ctx *c, const char *site, tj_fn *f, tj_tensor
 	atomic_store_explicit(&memo->busy, true, memory_order_relaxed); /* a new key calls .on_recompile and others, which may not free f */
 	s = admit_args(c, site, f, in, few, &args);
 	if (s == TJ_OK && !(hit = jit_meet(c, memo, args, scalars, site))) s = error_of(c);
-	if (s == TJ_OK) s = call_hit(c, memo, hit, site, out, args, scalars);
+	if (s == TJ_OK) s = call_hit(c, memo, hit, q->out, args, scalars);
 	else turned_away(memo);
 	free_args(few, args);
 	return s;
@@ -562,6 +570,7 @@ bool jit_call_open(tj_ctx *c, const char *site, tj_fn *f)
 	}
 	if (begin(c, memo, site, none, NULL, hit) != TJ_OK) return end(c, TJ_ERR_NOMEM), false;
 	c->act.open = site;
+	if (jit_watches(c)) jit_watch_begin(c, &c->open_frame, f->name);
 	c->act.near = JIT_NOT_NEAR; /* another thread may take the context over between two events */
 	return true;
 }
@@ -569,7 +578,10 @@ bool jit_call_open(tj_ctx *c, const char *site, tj_fn *f)
 tj_status jit_call_close(tj_ctx *c, const char *site, tj_tensor **keep, int n)
 {
 	jit_act *a = &c->act;
-	return end(c, finish(a, site, n, keep, keep, a->scope->parent));
+	const tj_status s = end(c, finish(a, site, n, keep, keep, a->scope->parent));
+	if (c->open_frame.start) jit_watch_end(c, &c->open_frame);
+	c->open_frame.start = 0;
+	return s;
 }
 
 static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
@@ -588,6 +600,30 @@ static tj_status call_inner(jit_act *a, const char *site, tj_fn *f, tj_tensor **
 	return s;
 }
 
+/* An outermost call while guards are timed, or a profile runs. */
+static __attribute__((noinline, cold)) tj_status call_watched(tj_ctx *c, const asked *q)
+{
+	rt_frame frame;
+	tj_fn *f = q->fn;
+	jit_memo *memo = jit_memo_of(c, f);
+	const bool profiled = jit_watches(c);
+	if (profiled) jit_watch_begin(c, &frame, f->name);
+	jit_hit *hit = !memo              ? NULL
+	               : c->engine->timed ? jit_timed_check(c, memo, q->in, q->scalars)
+	                                  : jit_same_as_last(c, memo, q->in, q->scalars);
+	if (hit) JIT_TICK(memo, calls);
+	tj_status s = hit ? call_hit(c, memo, hit, q->out, q->in, q->scalars) : call_outermost(c, q);
+	if (c->taken.n) jit_give_back(c);
+	if (profiled) jit_watch_end(c, &frame);
+	return s;
+}
+
+/* One that is not like the last call of its function; or any while the engine watches. */
+static __attribute__((noinline, cold)) tj_status call_unlike(tj_ctx *c, const asked *q)
+{
+	return jit_watched(c->engine) ? call_watched(c, q) : call_outermost(c, q);
+}
+
 tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in, const tj_scalar *scalars)
 {
 	JIT_CURRENT(c, site);
@@ -604,11 +640,10 @@ tj_status tj_call_ex_at(const char *site, tj_fn *f, tj_tensor **out, tj_list in,
 	atomic_store_explicit(&c->last_call, site, memory_order_relaxed);
 	if (RT_UNLIKELY(f->nfreeze) && !jit_take_frozen(c, f, in)) return refuse(c, site, TJ_ERR_NOMEM, NULL, "out of memory");
 	jit_memo *memo = jit_memo_of(c, f);
-	jit_hit *hit = !memo                          ? NULL
-	               : RT_LIKELY(!c->engine->timed) ? jit_same_as_last(c, memo, in, scalars)
-	                                              : jit_timed_check(c, memo, in, scalars);
+	jit_hit *hit = memo && RT_LIKELY(!jit_watched(c->engine)) ? jit_same_as_last(c, memo, in, scalars) : NULL;
 	if (RT_LIKELY(hit != NULL)) JIT_TICK(memo, calls);
-	tj_status s = RT_LIKELY(hit != NULL) ? call_hit(c, memo, hit, site, out, in, scalars) : call_outermost(c, site, f, out, in, scalars);
+	tj_status s = RT_LIKELY(hit != NULL) ? call_hit(c, memo, hit, out, in, scalars)
+	                                     : call_unlike(c, &(const asked){ site, f, out, in, scalars });
 	if (RT_UNLIKELY(c->taken.n)) jit_give_back(c);
 	return s;
 }

@@ -5,6 +5,7 @@
 #include "jit/compile.h"
 #include "jit/handle.h"
 #include "jit/note.h"
+#include "jit/profiling.h"
 #include "runtime/bytes.h"
 
 #include <stdlib.h>
@@ -462,8 +463,10 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 {
 	tj_fn *f = a->fn;
 	const double begin = rt_now_ms();
+	jit_compiling telling;
 	builder b = { .bound = ext, .pool = a->ctx->rt.pool, .run = &a->ctx->rt.run };
 	rt_arena mem = { 0 };
+	jit_compile_begin(a->ctx, &telling);
 	jit_plan *p = rt_calloc(sizeof *p);
 	uint32_t *seq = rt_arena_alloc(&mem, (nwant + 1) * sizeof *seq);
 	bool ok = p && seq;
@@ -498,5 +501,6 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 	ir_build_end(&b.in);
 	rt_vec_free(&b.residual);
 	rt_arena_free(&mem);
+	jit_compile_end(&telling);
 	return p;
 }

@@ -3,6 +3,7 @@
 #include "jit/call.h"
 #include "jit/handle.h"
 #include "jit/outside.h"
+#include "jit/profiling.h"
 #include "jit/program.h"
 #include "jit/survey.h"
 #include "runtime/host.h"
@@ -110,6 +111,7 @@ static void close_engine(jit_engine *e)
 	jit_programs_free(e->programs);
 	jit_eager_free(e->eager);
 	jit_constants_free(e);
+	jit_profile_close(e);
 	rt_host_drop(e);
 	rt_held_free_all(&e->rt);
 	rt_layouts_free(&e->rt.layouts);
@@ -148,8 +150,9 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->rt.check = env_set(&e->rt.log, "TJ_CHECK") || o->check;
 	rt_barrier_init();
 	e->rt.team = rt_team_get(o->threads > 0 ? o->threads : env_count(&e->rt.log, "TJ_THREADS"));
-	e->profile = env_set(&e->rt.log, "TJ_PROFILE") || o->profile;
+	e->profile = jit_profile_env(e, getenv("TJ_PROFILE")) || o->profile;
 	e->timed = env_set(&e->rt.log, "TJ_TIME_GUARDS") || o->time_guards;
+	if (e->timed) atomic_fetch_or(&e->watch, JIT_WATCH_GUARDS);
 	e->audit = (uint32_t)(o->audit > 0 ? o->audit : env_count(&e->rt.log, "TJ_AUDIT"));
 	e->seed = o->seed;
 	const char *device = o->device ? o->device : getenv("TJ_DEVICE");
@@ -303,6 +306,7 @@ void tj_close(tj_ctx *c)
 	rt_vec_free(&c->taken);
 	free_act(&c->act);
 	jit_undo_close(c);
+	rt_recorder_free(c->recorder);
 	rt_ctx_free(&c->rt);
 	tj_ctx *former = leave_list(c);
 	if (jit_thread_ctx == c) jit_thread_ctx = former;

@@ -5,6 +5,7 @@
 
 #include "jit/act.h"
 #include "jit/undo.h"
+#include "runtime/profile.h"
 
 struct tj_ctx {
 	rt_ctx rt;               /* first, so that a tj_ctx is an rt_ctx */
@@ -32,10 +33,14 @@ struct tj_ctx {
 	uint32_t settings;       /* rt_setting */
 	uint32_t ordinal;        /* number of the context in its engine; seeds its random numbers */
 	struct tj_ctx *former;   /* current when this one was opened, and still open; NULL: none. Under open_lock (ctx.c), as the list is */
+	struct rt_recorder *recorder; /* profiling.c; NULL: none yet */
+	unsigned profiles;       /* jit_engine.profiles when it was made */
+	rt_frame open_frame;     /* of the code between tj_trace_begin() and tj_trace_end() */
 	const void *opener;      /* the thread that opened it, as an address that is its own; NULL: it is a clone */
 	struct tj_ctx *prev, *next; /* list of all open contexts of the process */
 };
 
+enum { JIT_WATCH_GUARDS = 1, JIT_WATCH_PROFILE = 2 };
 typedef struct jit_engine {
 	rt_engine rt;            /* first */
 	int device;              /* device on which new tensors are made */
@@ -48,7 +53,10 @@ typedef struct jit_engine {
 	uint32_t nused;          /* words in `used` */
 	uint32_t audit;
 	bool timed;              /* TJ_TIME_GUARDS */
-	bool profile;            /* TJ_PROFILE */
+	bool profile;            /* TJ_PROFILE=1 */
+	_Atomic(unsigned char) watch; /* what calls must do besides: JIT_WATCH_. All calls read it */
+	atomic_uint profiles;    /* counts the changes of `profiling` */
+	rt_profile *profiling;   /* the running or the last profile; NULL: there was none. Under rt.lock */
 	void (*log_to)(void *self, const char *line);
 	void *log_self;
 	char *dump;              /* TJ_DUMP: a folder; NULL: none */
@@ -63,6 +71,13 @@ typedef struct jit_engine {
 	struct jit_engine *prev, *next; /* list of all engines of the process */
 } jit_engine;
 
+/* A relaxed load of e->watch. Compilers make two instructions of one; this is in every call. */
+static inline bool jit_watched(const jit_engine *e)
+{
+	bool yes;
+	__asm__("cmpb $0, %1" : "=@ccne"(yes) : "m"(e->watch));
+	return yes;
+}
 static inline jit_memo *jit_memo_of(const tj_ctx *c, const tj_fn *f)
 {
 	jit_memo *s = f->index < c->memo.n ? c->memo.v[f->index] : NULL;

@@ -5,6 +5,7 @@
 #include "jit/compile.h"
 #include "jit/handle.h"
 #include "jit/outside.h"
+#include "jit/profiling.h"
 #include "runtime/bytes.h"
 #include "runtime/site.h"
 
@@ -203,7 +204,10 @@ static bool make(tj_ctx *c, unit *u, const asked *q, rt_err *err)
 {
 	const rt_layout *l[IR_MOST_RESULTS] = { NULL };
 	bool compile = u->exec != NULL || on_device(q);
+	jit_compiling telling;
+	jit_compile_begin(c, &telling);
 	rt_exec *x = build(c, compile ? COMPILE : FIRST, q, l, err);
+	jit_compile_end(&telling);
 	if (!x && !u->exec) return false;
 	u->compiled = compile;
 	if (!x) {
@@ -393,7 +397,12 @@ static void each(tj_ctx *c, const asked *q, tj_tensor **out)
 void jit_eager(tj_ctx *c, const char *site, ir_op op, int nsrc, tj_tensor *const *src, int nattr, const int64_t *attr, uint32_t want,
                tj_tensor **out)
 {
+	rt_frame frame;
+	const bool profiled = jit_watches(c);
 	for (int i = 0, k = 0; want >> k; k++)
 		if (want >> k & 1) out[i++] = &c->rt.poison;
+	if (profiled) jit_watch_begin(c, &frame, JIT_NO_FUNCTION);
+	else if (jit_recorder(c)) jit_watch_no_more(c);
 	each(c, &(asked){ site, op, want, nsrc, nattr, src, attr }, out);
+	if (profiled) jit_watch_end(c, &frame);
 }

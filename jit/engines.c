@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* engines: the list of all engines of the process. */
+#include "jit/profiling.h"
 #include "jit/survey.h"
 
 /* In a child of fork() all rt_lock()s are free, but a cell that another thread was reading is still locked by its flag. */
@@ -8,6 +9,7 @@ static jit_engine *engines;
 
 static void forked_child(void)
 {
+	for (jit_engine *e = engines; e; e = e->next) jit_profile_forked(e);
 	for (jit_engine *e = engines; e; e = e->next)
 		for (rt_held *h = e->rt.held; h; h = h->next) atomic_flag_clear(&h->lock);
 }

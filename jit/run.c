@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs a plan: finds the destinations of its values, and keeps the queues of devices in order. */
+#include "jit/profiling.h"
 #include "jit/segment.h"
-#include "runtime/profile.h"
 
 static void share_external(const jit_plan *p, uint32_t i, const jit_bound *ext, rt_buffer **buf, void **data)
 {
@@ -84,8 +84,23 @@ static tj_status run_on_devices(tj_ctx *c, const jit_plan *p, rt_run *r, const j
 	return st;
 }
 
+/* Tells the recorder which segment runs. */
+static void note_plan(tj_ctx *c, rt_run *r, const jit_inputs *in)
+{
+	const jit_node *b = in->boundary;
+	rt_recorder *told = jit_recorder(c);
+	if (!told) return;
+	if (rt_recorder_on(told)) {
+		rt_recorder_at(told, b && b->site ? b->site : "?");
+		return;
+	}
+	jit_watch_no_more(c);
+	r->profile = c->rt.run.profile;
+}
+
 static __attribute__((noinline)) tj_status run_rare(tj_ctx *c, const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
 {
+	if (r->profile) note_plan(c, r, in);
 	if (r->profile) rt_range_begin(c->active ? c->act.fn->name : "op");
 	tj_status st = p->exec->devices ? run_on_devices(c, p, r, in, buf) : p->exec->run(p->exec, r);
 	if (r->profile) rt_range_end();

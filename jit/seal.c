@@ -3,6 +3,7 @@
 #include "jit/compile.h"
 #include "jit/effect.h"
 #include "jit/note.h"
+#include "jit/profiling.h"
 
 /* ---- which values a plan must compute for later ---- */
 static bool has(const uint32_t *v, uint32_t n, uint32_t x)
@@ -183,7 +184,10 @@ jit_node *jit_seal(jit_act *a, jit_node *n)
 {
 	rt_err err = { 0 };
 	jit_node *from = a->fresh->parent;
-	atomic_store(&a->fn->count.trace_ms, atomic_load(&a->fn->count.trace_ms) + rt_now_ms() - a->started);
+	const double now = rt_now_ms();
+	atomic_store(&a->fn->count.trace_ms, atomic_load(&a->fn->count.trace_ms) + now - a->started);
+	rt_recorder *told = jit_recorder(a->ctx);
+	if (told) rt_phase_note(told, RT_TRACE, (int64_t)(a->started * 1e6), (int64_t)(now * 1e6), true);
 	rt_lock(&a->fn->compile);
 	jit_node *twin = find_twin(from, a->fresh);
 	bool ok = twin || compile_segment(a, n, &err);

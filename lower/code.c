@@ -4,6 +4,7 @@
  * requires the steps of the plan made and its kernels verified */
 #include "lower/stored.h"
 #include "lower/twin.h"
+#include "runtime/profile.h"
 
 static tj_status nomem(rt_err *err)
 {
@@ -152,7 +153,11 @@ static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
 	const lo_backend *by = recalled ? NULL : t->find(t->backend, &L->missing);
 	if (!recalled && !by) return rt_fail(L->err, TJ_ERR_COMPILE, "lower", "back end %s: %s", t->backend, L->missing);
 	const double found = rt_now_ms();
+	rt_recorder *told = recalled ? NULL : rt_recording;
+	rt_frame frame;
+	if (told) rt_frame_begin(told, &frame);
 	const tj_status st = recalled ? TJ_OK : by->compile(&job, L->err);
+	if (told) rt_phase_end(told, &frame, RT_CODEGEN);
 	if (st != TJ_OK) return st;
 	if (!recalled) p->exec.codegen_ms += job.codegen_ms + found - start;
 	for (int i = 0; i < b->n; i++) *(recalled ? &p->exec.loaded : &p->exec.compiled) += b->want[i]->of != NULL;
@@ -181,8 +186,12 @@ static tj_status obtain(lo_low *L, rt_plan *p, lo_twin **want, int n)
 	batch b;
 	make_batch(L, want, n, &b);
 	if (L->oom) return nomem(L->err);
+	rt_recorder *told = rt_recording;
+	rt_frame frame;
+	if (told) rt_frame_begin(told, &frame);
 	lo_stored *x = L->o->keep_text ? NULL : lo_stored_open(L->o->store, want[0]->s->target, n, b.kernel, b.schedule);
 	if (x) load(L, p, &b, x);
+	if (told) rt_phase_end(told, &frame, RT_CACHE);
 	const tj_status st = !b.n ? TJ_OK : L->o->sealed ? no_code(L, &b) : compile(L, p, &b, x);
 	lo_stored_close(x);
 	return st;

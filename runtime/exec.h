@@ -38,7 +38,7 @@ typedef struct rt_run {
 	void *const *out;         /* destinations, row-major contiguous, by output; never alias an external
 	                           * unless the executable said so (alias_ext) */
 	const char *site;         /* line of the program that asks, for faults on other devices; NULL: that of the op in the plan */
-	bool profile;             /* measure each step */
+	bool profile;             /* measure each step, and tell the pool's recorder */
 	bool singly;              /* a device launches kernels one by one, not as graphs */
 	const struct rt_log_to *log; /* for warnings; NULL: they go to stderr */
 	rt_err *err;
@@ -109,12 +109,24 @@ typedef struct rt_routine { /* C code that computes a step */
 	void (*drop)(void *self); /* frees the memory of self that is not the plan's; self may be NULL. drop NULL: nothing to free */
 } rt_routine;
 typedef struct rt_time { uint64_t runs, ns; } rt_time; /* atomic; ns: the sum */
+typedef struct rt_fact { /* an op of a step; name: of ops.def */
+	const char *name, *site; /* site: the line of the program; NULL: not known */
+	float share;             /* of the step's work, as far as it can be told without measuring; all of them add up to 1 */
+} rt_fact;
+typedef struct rt_facts { /* what a step computes, for people: lower/facts.c */
+	int64_t read, written;   /* bytes of its operands and results, each element once */
+	double flops;            /* additions, multiplications and the like; 0: not known, or none */
+	double wide;             /* those of f64, which take twice the time */
+	uint32_t nop;
+	rt_fact *op;             /* in the order of the program */
+} rt_facts;
 typedef struct rt_step {
 	uint8_t kind;
 	const char *name;        /* "k0", "dnnl_sgemm", "eval nonzero" */
 	uint32_t nbuf;
 	rt_at *at;               /* nbuf of them */
 	rt_time *time;           /* profile.c */
+	const rt_facts *facts;   /* what it computes */
 	/* KERNEL */
 	uint8_t device;          /* KERNEL, COPY, ROUTINE: the device that runs it */
 	rt_entry fn;
@@ -184,6 +196,8 @@ tj_status rt_step_launch(const rt_step *s, void *const *buf, rt_run *r);
 
 /* ---- bundle.c ---- */
 tj_status rt_bundle_run(const rt_step *s, const void *const *const *table, rt_run *r); /* runs s->bundle steps, from s on */
+/* the same; adds to spent, by step, the ns of all threads */
+tj_status rt_bundle_measure(const rt_step *s, const void *const *const *table, rt_run *r, int64_t *spent);
 
 /* ---- control.c: control flow is a step whose regions are plans of their own. Regions read and write only buffers of the step,
  * and use the numbers of its plan. ---- */
@@ -230,6 +244,9 @@ tj_status rt_flow_limit(int64_t turns, const char *site, rt_err *err); /* the er
 typedef struct rt_pool rt_pool;
 rt_pool *rt_pool_new(void);
 void rt_pool_free(rt_pool *p);
+/* of the context: what its runs tell while they are measured; NULL, as at first: nothing */
+struct rt_recorder *rt_pool_recorder(const rt_pool *p);
+void rt_pool_record(rt_pool *p, struct rt_recorder *r);
 void *rt_pool_arena(rt_pool *p, size_t bytes);              /* 64-byte aligned; contents undefined; valid until the next call */
 void *rt_pool_scratch(rt_pool *p, int threads, size_t bytes); /* threads * round_up(bytes, 64) bytes */
 /* On each device other than the CPU: a queue and an arena, made at the first use.

@@ -147,15 +147,24 @@ static tj_status end(const rt_plan *p, int device, rt_run *r)
 	return st;
 }
 
-static tj_status run_profiled(const rt_plan *p, const void *const *const *table, void **many, rt_run *r)
+typedef struct measured {
+	rt_runner runner;
+	const rt_plan *plan;
+	const void *const *const *table;
+	void **many;
+	rt_run *run;
+} measured;
+
+static tj_status run_measured_step(const rt_runner *x, uint32_t i, int64_t *spent)
 {
-	tj_status st = TJ_OK;
-	for (uint32_t i = 0; i < p->nstep && st == TJ_OK; i++) {
-		const rt_clock c = rt_step_begin(&p->step[i], r);
-		st = run_rare(&p->step[i], table, many, r);
-		rt_step_end(&p->step[i], c);
-	}
-	return st;
+	const measured *m = (const measured *)x;
+	const rt_step *s = &m->plan->step[i];
+	return spent ? rt_bundle_measure(s, m->table, m->run, spent) : run_rare(s, m->table, m->many, m->run);
+}
+
+static __attribute__((noinline)) tj_status run_measured(const rt_plan *p, const void *const *const *table, void **many, rt_run *r)
+{
+	return rt_run_measured(p, r, &(const measured){ { run_measured_step }, p, table, many, r }.runner);
 }
 
 static tj_status run_on_devices(const rt_plan *p, const void *const *const *table, void **many, rt_run *r)
@@ -195,7 +204,7 @@ tj_status rt_plan_run(const rt_exec *x, rt_run *r)
 	                                     [RT_AT_ARENA] = temporaries, [RT_AT_CONST] = p->constant,
 	                                     [RT_AT_NUM] = &numbers };
 	void **many = arena ? (void **)(void *)(arena + p->many) : NULL;
-	if (RT_UNLIKELY(x->devices | r->profile)) return r->profile ? run_profiled(p, table, many, r) : run_on_devices(p, table, many, r);
+	if (RT_UNLIKELY(x->devices | r->profile)) return r->profile ? run_measured(p, table, many, r) : run_on_devices(p, table, many, r);
 	tj_status st = TJ_OK;
 	for (const rt_step *s = p->step, *last = s + p->nstep; s < last && st == TJ_OK; s += s->bundle ? s->bundle : 1)
 		st = RT_UNLIKELY(s->bundle) ? rt_bundle_run(s, table, r) : run_step(s, table, many, r);
@@ -231,6 +240,20 @@ static void put_regions(const rt_plan *p, rt_text *t, tj_dump_what what)
 		}
 }
 
+static void put_facts(const rt_facts *f, rt_text *t)
+{
+	const char *site = NULL;
+	if (!f) return;
+	rt_putf(t, "    reads %lld bytes, writes %lld", (long long)f->read, (long long)f->written);
+	if (f->flops > 0) rt_putf(t, ", computes %.0f", f->flops);
+	for (uint32_t i = 0; i < f->nop; i++) {
+		if (i && site != f->op[i].site) rt_putf(t, " at %s", site ? site : "?");
+		rt_putf(t, "%s %s", !i ? ":" : site != f->op[i].site ? "," : "", f->op[i].name);
+		site = f->op[i].site;
+	}
+	rt_putf(t, "%s%s\n", f->nop ? " at " : "", f->nop ? (site ? site : "?") : "");
+}
+
 static void put_plan(const rt_plan *p, rt_text *t)
 {
 	rt_putf(t, "plan: %u steps, %u kernels, %u library calls, %u evaluator steps, arena %zu bytes\n", p->nstep,
@@ -251,6 +274,7 @@ static void put_plan(const rt_plan *p, rt_text *t)
 		for (uint32_t k = 0; k < s->nnumber; k++) rt_putf(t, " num%u", s->number[k]);
 		if (s->rest) rt_putf(t, "; if need be, plain and then %s", s->rest->name);
 		rt_puts(t, "\n");
+		put_facts(s->facts, t);
 	}
 	put_regions(p, t, TJ_DUMP_PLAN);
 	for (int o = 0; o < p->exec.nout; o++) {

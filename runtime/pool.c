@@ -24,6 +24,7 @@ struct rt_pool {
 	int doubts;            /* number of stations in doubt */
 	rt_settled *settled;   /* NULL: nobody wants to know */
 	void *env;
+	struct rt_recorder *recorder;
 	station on[RT_DEVICES];
 };
 
@@ -65,6 +66,9 @@ static void *need(block *b, size_t bytes)
 	b->bytes = want;
 	return p;
 }
+
+struct rt_recorder *rt_pool_recorder(const rt_pool *p) { return p->recorder; }
+void rt_pool_record(rt_pool *p, struct rt_recorder *r) { p->recorder = r; }
 
 void *rt_pool_arena(rt_pool *p, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stack: how much of a thread's stack is free; functions on threads of their own, with a larger one. */
-#include "runtime/base.h"
+#include "runtime/profile.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -32,12 +32,13 @@ size_t rt_stack_left(void)
 }
 
 /* ---- a larger one ---- */
-typedef struct errand { void (*f)(void *env); void *env; } errand;
+typedef struct errand { void (*f)(void *env); void *env; rt_recorder *recording; } errand; /* recording: of the thread that waits */
 
 static void *run(void *p)
 {
 	const errand *e = p;
 	rt_fork_adopt();
+	rt_recording = e->recording;
 	e->f(e->env);
 	return NULL;
 }
@@ -73,7 +74,7 @@ void rt_side_by_side(int n, void (*f)(void *env), void *const *env)
 	bool sent[RT_SIDES] = { false };
 	rt_fork_enter();
 	for (int i = 1; i < n; i++) {
-		e[i] = (errand){ f, env[i] };
+		e[i] = (errand){ f, env[i], NULL };
 		sent[i] = start(&t[i], &e[i]);
 	}
 	for (int i = 0; i < n; i++)
@@ -86,7 +87,7 @@ void rt_side_by_side(int n, void (*f)(void *env), void *const *env)
 bool rt_with_stack(void (*f)(void *env), void *env)
 {
 	size_t left = rt_stack_left();
-	if (left < RT_ENOUGH_STACK && send_out(&(errand){ f, env })) return true;
+	if (left < RT_ENOUGH_STACK && send_out(&(errand){ f, env, rt_recording })) return true;
 	if (left < RT_LEAST_STACK) return false;
 	f(env);
 	return true;

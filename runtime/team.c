@@ -16,6 +16,7 @@
  */
 #include "runtime/exec.h"
 #include "runtime/log.h"
+#include "runtime/profile.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -50,6 +51,7 @@ typedef struct region {
 	void *env;
 	int64_t n, share, piece; /* units: in all, of a share, of a piece */
 	int size;                /* number of shares */
+	bool watched;            /* each thread tells team.watcher how long it worked */
 } region;
 
 typedef struct seat { /* one cache line: all that a thread needs to begin */
@@ -66,6 +68,7 @@ struct rt_team {
 	atomic_uint bell;        /* futex of sleeping threads; counts the times that they were woken */
 	atomic_llong rest_until; /* time in ns until which regions run serially; 0: the team works */
 	double rest, last_late;  /* ns: length of the last rest, and the time when it began */
+	rt_recorder *watcher;    /* of the region that runs, if it is watched */
 	double last, burst;      /* ns: time when the last region began; work of the latest regions, each less than SPIN_NS after the one before */
 	seat seat[THREADS_MOST]; /* seat 0 is the caller's */
 	pthread_t thread[THREADS_MOST];
@@ -101,6 +104,7 @@ static int64_t piece_of(int64_t share, int64_t grain, double ns)
  * cache. Then it takes pieces of other shares. */
 static void work(const region *r, int thread)
 {
+	const int64_t start = RT_UNLIKELY(r->watched) ? rt_now_ns() : 0;
 	unsigned modes = rt_fp_enter();
 	for (int k = 0; k < r->size; k++) {
 		int owner = (thread + k) % r->size;
@@ -112,6 +116,7 @@ static void work(const region *r, int thread)
 		}
 	}
 	rt_fp_leave(modes);
+	if (RT_UNLIKELY(r->watched) && thread) rt_team_worked(team.watcher, start, rt_now_ns()); /* the caller tells of the whole step */
 }
 
 /* ---- a thread of the team ---- */
@@ -330,6 +335,10 @@ static void run(rt_team *t, region *r, double total_ns, int64_t grain)
 	open_region(t, r, worth_waking(t, start, total_ns));
 	work(r, 0);
 	for (int i = 1; i < r->size; i++) waited += close_seat(&t->seat[i]);
+	if (RT_UNLIKELY(r->watched) && waited > 0) {
+		const int64_t end = rt_now_ns();
+		rt_phase_note(t->watcher, RT_TEAM, end - (int64_t)waited, end, false);
+	}
 	if (waited > LATE_NS && waited > now_ns() - start - waited) rest(t, waited);
 }
 
@@ -351,6 +360,7 @@ void rt_team_run(const rt_run *on, int64_t n, int64_t grain, double total_ns,
 	if (t->workers < 0) make_threads(t, on->log);
 	const int most = on->threads && on->threads <= t->workers ? on->threads : t->workers + 1;
 	region r = { .f = f, .env = env, .n = n, .size = n < most ? (int)n : most };
+	if (RT_UNLIKELY(on->profile)) r.watched = (t->watcher = rt_pool_recorder(on->pool)) != NULL;
 	if (r.size > 1) run(t, &r, total_ns, grain);
 	else f(env, 0, 0, n);
 	atomic_store_explicit(&t->taken, false, memory_order_release);

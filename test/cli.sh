@@ -304,10 +304,13 @@ says out '    Add                      1'
 gives 0 show --json "$tmp/m.onnx"
 parses "$tmp/out"
 verdict $? 'tj show --json of a model does not parse'
-gives 0 run "$tmp/m.onnx" -i "x=$x" -o "y=$tmp/m.npy" --time 3 --profile
+gives 0 run "$tmp/m.onnx" -i "x=$x" -o "y=$tmp/m.npy" --time 3 --profile --timeline "$tmp/m.json"
 says out '  y                          f32[3] '
 says out ' us of 3 calls'
-says out ' measured='
+says out 'm.onnx:/add (Add) '
+says out 'work of the host'
+parses "$tmp/m.json"
+verdict $? 'the timeline does not parse'
 printf '\n\0\0\0@\0\0\200@\0\0\300@' >"$tmp/want" && same "$tmp/m.npy" # 2 4 6
 gives 0 run "$tmp/m.onnx" -i "x=$x" --quantise i4:64 # which has no weight
 says out '  quantised                  0 weights, 0.0 KiB instead of 0.0'

@@ -226,6 +226,28 @@ static bool commit_scenario(void)
 	return ok;
 }
 
+/* ---- a profile: without memory something is missing in it, and calls are what they were ---- */
+static bool counts_row(void *self, const tj_profile_row *row) { return ++*(int *)self, (void)row, true; }
+
+static bool profile_scenario(void)
+{
+	int rows = 0;
+	float v[] = { 1, 2, 3, 4, 5, 6 };
+	tj_ctx *c = kit_open();
+	if (!c) return false;
+	bool ok = tj_profile_begin(c, TJ_OPTS(tj_profile_opts, .no_limits = true, .timeline = "/dev/null")) == TJ_OK;
+	tj_tensor *in[] = { tj_from_data(c, TJ_F32, TJ_SHAPE(2), v), tj_from_data(c, TJ_F32, TJ_SHAPE(2, 3), v), TJ_END },
+		  *out[2] = { NULL, NULL };
+	tj_fn *f = kit_fn(c, "flow", flow, NULL, 2, 2);
+	for (int i = 0; f && i < 2; i++) ok &= tj_call(f, out, in) == TJ_OK;
+	ok &= f && tj_data(tj_tanh(in[0])) != NULL;
+	ok &= tj_profile_end(c, TJ_OPTS(tj_profile_view, .by = TJ_BY_LINE, .visit = counts_row, .self = &rows)) == TJ_OK && rows > 2;
+	ok &= tj_profile_show(c, TJ_OPTS(tj_profile_view, .path = "/dev/null")) == TJ_OK;
+	ok &= tj_check(c) == TJ_OK;
+	tj_close(c);
+	return ok;
+}
+
 static void fail_each(bool (*run)(void), long long stride)
 {
 	rt_alloc_fail_at(-1);
@@ -251,6 +273,7 @@ static void each_allocation(void **s) { (void)s, fail_each(scenario, 17); }
 static void each_of_flow(void **s) { (void)s, fail_each(flow_scenario, 23); }
 static void each_of_gradients(void **s) { (void)s, fail_each(gradient_scenario, 97); }
 static void each_of_sized(void **s) { (void)s, fail_each(sized_scenario, 19); }
+static void each_of_profiles(void **s) { (void)s, fail_each(profile_scenario, 29); }
 static void each_of_commits(void **s) { (void)s, fail_each(commit_scenario, 5); }
 
 /* An op that finds no memory for its result says which op it is. */
@@ -339,7 +362,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_allocation),      cmocka_unit_test(each_of_flow),      cmocka_unit_test(each_of_gradients),
-		cmocka_unit_test(each_of_sized),        cmocka_unit_test(each_of_commits),   cmocka_unit_test(op_is_named),
+		cmocka_unit_test(each_of_sized),        cmocka_unit_test(each_of_commits),
+		cmocka_unit_test(each_of_profiles),     cmocka_unit_test(op_is_named),
 		cmocka_unit_test(allocator_makes_room), cmocka_unit_test(allocator_lets_go), cmocka_unit_test(allocator_keeps_what_is_used)
 	};
 	KIT_RUN(tests);

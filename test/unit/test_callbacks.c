@@ -349,6 +349,9 @@ static void try_devices(const probe *p)
 	REFUSED(tj_sync, tj_sync(p->c) == TJ_ERR_STATE);
 	REFUSED(tj_stream, !tj_stream(p->c, TJ_CPU));
 	REFUSED(tj_set_stream, tj_set_stream(p->c, TJ_CPU, NULL) == TJ_ERR_STATE);
+	REFUSED(tj_profile_begin, tj_profile_begin(p->c, NULL) == TJ_ERR_STATE);
+	REFUSED(tj_profile_show, tj_profile_show(p->c, NULL) == TJ_ERR_STATE);
+	REFUSED(tj_profile_end, tj_profile_end(p->c, NULL) == TJ_ERR_STATE);
 	REFUSED(tj_memory_stats, tj_memory_stats(p->c, TJ_CPU, &m) == TJ_ERR_STATE && !m.allocated);
 	REFUSED(tj_limit_memory, tj_limit_memory(p->c, TJ_CPU, 1) == TJ_ERR_STATE);
 	REFUSED(tj_empty_cache, tj_empty_cache(p->c, TJ_CPU) == TJ_ERR_STATE);

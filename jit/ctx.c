@@ -4,6 +4,7 @@
 #include "jit/handle.h"
 #include "jit/outside.h"
 #include "jit/program.h"
+#include "jit/report.h"
 #include "runtime/host.h"
 
 #include <limits.h>
@@ -86,6 +87,13 @@ static void delist(jit_engine *e)
 	rt_unlock(&engines_lock);
 }
 
+void jit_each_engine(void (*see)(void *env, jit_engine *e), void *env)
+{
+	rt_lock(&engines_lock);
+	for (jit_engine *e = engines; e; e = e->next) see(env, e);
+	rt_unlock(&engines_lock);
+}
+
 /* Warns about a variable with an unknown value, and ignores it: the environment must not make a program fail. */
 static bool env_set(const rt_log_to *log, const char *name)
 {
@@ -133,6 +141,7 @@ static void read_env_log(rt_log_to *log)
 
 static void close_engine(jit_engine *e)
 {
+	jit_report_end(e);
 	delist(e);
 	while (e->fns) jit_fn_free(e->fns);
 	jit_programs_free(e->programs);
@@ -190,8 +199,10 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->backend_name = rt_strdup(name && *name ? name : "llvm");
 	const char *dump = o->dump ? o->dump : getenv("TJ_DUMP");
 	e->dump = dump && *dump ? rt_strdup(dump) : NULL;
+	const char *report = o->report ? o->report : getenv("TJ_REPORT");
+	e->report = report && *report ? jit_report_new(report) : NULL;
 	e->store = rt_store_new(o->cache, &e->rt.log);
-	if (!e->backend_name || !e->store || (dump && *dump && !e->dump)) {
+	if (!e->backend_name || !e->store || (dump && *dump && !e->dump) || (report && *report && !e->report)) {
 		close_engine(e);
 		return NULL;
 	}
@@ -319,6 +330,7 @@ void tj_close(tj_ctx *c)
 		return;
 	}
 	jit_engine *e = c->engine;
+	jit_report_settings(c);
 	jit_outside_free(c);
 	jit_between_free(c);
 	jit_memos_free(c);

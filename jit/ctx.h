@@ -52,6 +52,7 @@ typedef struct jit_engine {
 	void (*log_to)(void *self, const char *line);
 	void *log_self;
 	char *dump;              /* TJ_DUMP: a folder; NULL: none */
+	struct jit_reporting *report; /* TJ_REPORT; NULL: none */
 	rt_store *store;         /* the disk cache */
 	struct jit_program *programs; /* of imported functions, freed ones too: errors and traces name their lines. Under rt.lock */
 	atomic_uint dumped;
@@ -86,6 +87,9 @@ static inline rt_run jit_run(const tj_ctx *c, const void *const *ext, const uint
 /* No struct of options ever had this .size: they grow by whole words, and none is a size alone. 0 means all fields. */
 static inline bool jit_odd_size(size_t size) { return size % sizeof size || size == sizeof size; }
 #define JIT_SIZES "TJ_OPTS() sets it; 0 means all fields", ".size is %zu, which the struct never had" /* hint and message of jit_error() */
+
+/* ctx.c */
+void jit_each_engine(void (*see)(void *env, jit_engine *e), void *env); /* none is opened or freed meanwhile */
 
 /* error.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -411,6 +411,9 @@ bool lo_follows(const lo_step *first, uint32_t n, const lo_step *s);
 bool lo_bundle(lo_low *L); /* finds neighbouring kernels that can run in one region; false: out of memory */
 void lo_put_bundles(const lo_low *L, rt_plan *p); /* cuts them into pieces */
 
+/* ---- facts.c ---- */
+bool lo_put_facts(lo_low *L, rt_plan *p); /* what each step of p computes, for people; false: out of memory */
+
 /* ---- plan.c ---- */
 tj_status lo_make_plan(lo_low *L, rt_plan *p);
 

@@ -371,6 +371,13 @@ const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm"
 /* The symbols of the plug-in: const uint64_t tj_llvm_number[2], TJ_VERSION_NUMBER and LO_ABI where it was compiled, which is looked at
  * first; const lo_backend *tj_llvm_backend(void). */
 
+/* ---- facts.c: accesses to memory ---- */
+/* How many elements the access reaches. Those of views that overlap are not more than lie between the first and the last one. loop: it is
+ * in a loop */
+int64_t lo_reach(const lo_kernel *k, const lo_schedule *s, const lo_ins *in, bool loop);
+/* one from `first` on, before i, reads or writes the same elements */
+bool lo_repeats_access(const lo_kernel *k, uint32_t first, uint32_t i);
+
 /* ---- lower.c ---- */
 /* Passes that tests can switch off by name; no result depends on them.
  *  fold   simplify           sink   gather before arithmetic    merge  groups that read one value        reuse  memory of temporaries

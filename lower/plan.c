@@ -261,7 +261,7 @@ tj_status lo_make_plan(lo_low *L, rt_plan *p)
 	}
 	place_many(p, L->arena_bytes);
 	hold_known(L, p);
-	if (ok && put_bufs(L, p) && !L->oom) {
+	if (ok && put_bufs(L, p) && lo_put_facts(L, p) && !L->oom) {
 		lo_put_bundles(L, p);
 		place_operands(p);
 		sum_up(L, p);

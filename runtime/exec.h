@@ -110,12 +110,23 @@ typedef struct rt_routine { /* C code that computes a step */
 	void (*drop)(void *self); /* frees the memory of self that is not the plan's; self may be NULL. drop NULL: nothing to free */
 } rt_routine;
 typedef struct rt_time { uint64_t runs, ns; } rt_time; /* atomic; ns: the sum */
+typedef struct rt_fact { /* an op of a step; name: of ops.def */
+	const char *name, *site; /* site: the line of the program; NULL: not known */
+	float share;             /* of the step's work, as far as it can be told without measuring; all of them add up to 1 */
+} rt_fact;
+typedef struct rt_facts { /* what a step computes, for people: lower/facts.c */
+	int64_t read, written;   /* bytes of its operands and results, each element once */
+	double flops;            /* additions, multiplications and the like; 0: not known, or none */
+	uint32_t nop;
+	rt_fact *op;             /* in the order of the program */
+} rt_facts;
 typedef struct rt_step {
 	uint8_t kind;
 	const char *name;        /* "k0", "dnnl_sgemm", "eval nonzero" */
 	uint32_t nbuf;
 	rt_at *at;               /* nbuf of them */
 	rt_time *time;           /* profile.c */
+	const rt_facts *facts;   /* what it computes */
 	/* KERNEL */
 	uint8_t device;          /* KERNEL, COPY, ROUTINE: the device that runs it */
 	rt_entry fn;

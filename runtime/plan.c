@@ -231,6 +231,20 @@ static void put_regions(const rt_plan *p, rt_text *t, tj_dump_what what)
 		}
 }
 
+static void put_facts(const rt_facts *f, rt_text *t)
+{
+	const char *site = NULL;
+	if (!f) return;
+	rt_putf(t, "    reads %lld bytes, writes %lld", (long long)f->read, (long long)f->written);
+	if (f->flops > 0) rt_putf(t, ", computes %.0f", f->flops);
+	for (uint32_t i = 0; i < f->nop; i++) {
+		if (i && site != f->op[i].site) rt_putf(t, " at %s", site ? site : "?");
+		rt_putf(t, "%s %s", !i ? ":" : site != f->op[i].site ? "," : "", f->op[i].name);
+		site = f->op[i].site;
+	}
+	rt_putf(t, "%s%s\n", f->nop ? " at " : "", f->nop ? (site ? site : "?") : "");
+}
+
 static void put_plan(const rt_plan *p, rt_text *t)
 {
 	rt_putf(t, "plan: %u steps, %u kernels, %u library calls, %u evaluator steps, arena %zu bytes\n", p->nstep,
@@ -251,6 +265,7 @@ static void put_plan(const rt_plan *p, rt_text *t)
 		for (uint32_t k = 0; k < s->nnumber; k++) rt_putf(t, " num%u", s->number[k]);
 		if (s->rest) rt_putf(t, "; if need be, plain and then %s", s->rest->name);
 		rt_puts(t, "\n");
+		put_facts(s->facts, t);
 	}
 	put_regions(p, t, TJ_DUMP_PLAN);
 	for (int o = 0; o < p->exec.nout; o++) {

@@ -183,6 +183,7 @@ static const struct { const char *name, *doc; } variables[] = {
 	{ "TJ_AUDIT", "n: each n-th direct call is compared with its body" },
 	{ "TJ_CHECK", "1: uses of popped tensors are found" },
 	{ "TJ_PROFILE", "1: each step is timed" },
+	{ "TJ_REPORT", "file: all that is known of the functions, for tj report" },
 	{ "TJ_TIME_GUARDS", "1: guards are timed" },
 };
 enum { VARIABLES = sizeof variables / sizeof *variables };

@@ -85,7 +85,7 @@ static void tell_decision(void *self, const lo_note *n)
 }
 
 /* ---- boundaries ---- */
-static const char *way_around(int op)
+const char *jit_way_around(int op)
 {
 	switch (op) {
 	case JIT_TRUTH: return "tj_where() chooses without a boundary";
@@ -101,7 +101,7 @@ void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t)
 	if (b->op == JIT_RETURN) return;
 	for (uint32_t i = 0; i < p->n; i++) bytes += p->value[i].layout->bytes;
 	rt_putf(t, "%s ends segment %u: the pending ops run here, and %u values (%lld bytes) are stored for it and for later segments; %s",
-	        jit_event_name(b->op), b->segment->number, p->n, bytes, way_around(b->op));
+	        jit_event_name(b->op), b->segment->number, p->n, bytes, jit_way_around(b->op));
 }
 
 /* ---- mixed precision ---- */
@@ -140,7 +140,7 @@ void jit_tell_segment(tj_fn *f, const jit_entry *e, const jit_node *b, const jit
 	rt_putf(&t, "%s: ", f->name);
 	jit_put_boundary(b, p, &t);
 	if (b->op != JIT_RETURN) {
-		tj_reason r = jit_new_reason(f->name, "boundary", b->site ? b->site : "?", way_around(b->op), rt_str(&t));
+		tj_reason r = jit_new_reason(f->name, "boundary", b->site ? b->site : "?", jit_way_around(b->op), rt_str(&t));
 		r.event = (int)b->seq;
 		r.trace = (int)e->number;
 		r.segment = (int)b->segment->number;

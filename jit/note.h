@@ -26,6 +26,8 @@ const char *jit_decision_kind(const lo_note *n); /* "fusion" */
 void jit_put_decision(const lo_note *n, rt_text *t); /* what comes behind "softmax at a.c:7 " */
 void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t); /* what the boundary cost; nothing at a return */
 
+const char *jit_way_around(int op); /* what to do instead of an event that is a boundary */
+
 /* explain.c */
 const jit_node **jit_events_of(const jit_node *b); /* the events of a segment up to its boundary b, by number; the caller frees it. NULL: no memory */
 void jit_put_attr(const jit_node *n, int k, rt_text *t); /* attribute k of an event: a dtype and a device by name */

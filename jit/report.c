@@ -125,7 +125,11 @@ static void put_decision(void *self, const lo_note *n)
 	rt_json_str(j, "kind", jit_decision_kind(n));
 	rt_json_str(j, "op", n->op);
 	rt_json_str(j, "site", n->site ? n->site : "?");
-	rt_json_str(j, "text", rt_str(&t));
+	rt_json_str(j, "other", n->other);
+	if (n->other_site) rt_json_str(j, "other_site", n->other_site);
+	rt_json_str(j, "why", n->why);
+	rt_json_str(j, "hint", n->hint);
+	rt_json_str(j, "text", rt_str(&t)); /* what comes behind op and site */
 	rt_json_int(j, "bytes", n->bytes);
 	rt_json_close(j, '}');
 	j->text.oom |= t.oom;
@@ -206,6 +210,7 @@ static void put_segment(tj_fn *f, const jit_node *b, jit_room *room, rt_json *j)
 	rt_json_count(j, "recomputed", atomic_load(&s->misses));
 	jit_put_boundary(b, p, &t);
 	if (t.n) rt_json_str(j, "boundary", t.s);
+	if (t.n) rt_json_str(j, "boundary_cure", jit_way_around(b->op));
 	rt_text_free(&t);
 	if (b->op == JIT_TRUTH) {
 		rt_json_open(j, "branches", '[');

@@ -36,12 +36,13 @@ static uint32_t *find_steps(lo_low *L)
 static const char *how(const lo_low *L, ir_ref r)
 {
 	const lo_val *v = &L->val[r];
+	const ir_node *n = lo_node(L, r), *of = n->op == IR_get ? lo_node(L, ir_src(L->g, n, 0)) : n;
 	switch ((lo_how)v->how) {
 	case LO_LEAF: return "leaf";
 	case LO_VIEW: return "view";
-	case LO_FUSE: return "kernel";
+	case LO_FUSE: return v->light ? "everywhere" : "kernel"; /* a light value is computed wherever it is read */
 	case LO_LIB: return "library";
-	case LO_CALL: return ir_is_flow(lo_node(L, r)->op) ? "flow" : "evaluator";
+	case LO_CALL: return ir_is_flow(of->op) ? "flow" : "evaluator";
 	case LO_CAT: return "joined";
 	}
 	return "";

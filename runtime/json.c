@@ -98,7 +98,7 @@ void rt_json_int(rt_json *j, const char *key, int64_t v)
 void rt_json_count(rt_json *j, const char *key, uint64_t v)
 {
 	begin(j, key);
-	rt_putf(&j->text, "%llu", (unsigned long long)v);
+	rt_putf(&j->text, "%llu", (unsigned long long)(v < INT64_MAX ? v : INT64_MAX));
 }
 
 /* The program's locale may have another decimal point, of several bytes. */

@@ -25,7 +25,7 @@ void rt_json_close(rt_json *j, char bracket); /* '}' or ']' */
 void rt_json_str(rt_json *j, const char *key, const char *s);
 void rt_json_strn(rt_json *j, const char *key, const char *s, size_t n);
 void rt_json_int(rt_json *j, const char *key, int64_t v);
-void rt_json_count(rt_json *j, const char *key, uint64_t v);
+void rt_json_count(rt_json *j, const char *key, uint64_t v); /* at most INT64_MAX: readers have no larger ones */
 void rt_json_number(rt_json *j, const char *key, double v); /* 9 digits; null if it is not finite */
 void rt_json_bool(rt_json *j, const char *key, bool v);
 void rt_json_part(rt_json *j, const char *key, const rt_text *json); /* JSON that was written before */

@@ -165,9 +165,9 @@ const cli_command cli_report = {
 	.name = "report",
 	.words = "DUMP [DUMP]",
 	.line = "makes a page of a dump of TJ_REPORT: functions, guards, graphs, kernels, memory; or compares two",
-	.help = "DUMP is a file that TJ_REPORT=file or tj_report() wrote, or -: stdin. The page is one file of HTML, which needs no network. Of two\n"
-		"dumps the page says what changed from the first one to the second: functions, recompiles, kernels, times. A dump that is damaged, or\n"
-		"of a later version, is refused.",
+	.help = "DUMP is a file that TJ_REPORT=file or tj_report() wrote, or -: stdin. The page is one file of HTML, which needs no network. Of\n"
+		"two dumps the page says what changed from the first one to the second: functions, recompiles, kernels, times. A dump that is\n"
+		"damaged, or of a later version, is refused.",
 	.option = (const cli_option[]){ { 'o', "output", "FILE", "the page; -: stdout. Default: the DUMP's name with .html" },
 	                                { 0, "json", NULL, "print JSON" },
 	                                { 0 } },

@@ -174,9 +174,10 @@ static const shape decision = { FIELDS(IS("kind", STRING), IS("op", STRING), IS(
 	                               IS("bytes", INTEGER)),
 	                        NULL };
 static const shape plan = { FIELDS(IS("values", COUNT), IS("kernels", COUNT), IS("compiled", COUNT), IS("loaded", COUNT),
-	                           IS("library_calls", COUNT), IS("eval_steps", COUNT), IS("lower_ms", NUMBER), IS("codegen_ms", NUMBER),
-	                           IS("code_bytes", COUNT), IS("packed_bytes", COUNT), IS("known_bytes", COUNT), IS("arena_bytes", COUNT),
-	                           MAY("fullest", STRING), MAY_LIST_OF("steps", step), { "lowered", OBJECT, true, &lowered, STRING },
+	                           IS("library_calls", COUNT), IS("eval_steps", COUNT), IS("lower_ms", NUMBER),
+	                           IS("codegen_ms", NUMBER), IS("code_bytes", COUNT), IS("packed_bytes", COUNT),
+	                           IS("known_bytes", COUNT), IS("arena_bytes", COUNT), MAY("fullest", STRING),
+	                           MAY_LIST_OF("steps", step), { "lowered", OBJECT, true, &lowered, STRING },
 	                           MAY_LIST_OF("decisions", decision)),
 	                    NULL };
 static const shape guard = { FIELDS(IS("kind", STRING), IS("text", STRING), MAY("argument", COUNT), MAY("dropped", BOOLEAN)), NULL };
@@ -185,7 +186,8 @@ static const shape event = { FIELDS(IS("op", STRING), IS("type", STRING), IS("op
 	                     NULL };
 static const shape branch = { FIELDS(IS("value", BOOLEAN), IS("times", COUNT), MAY("then", COUNT)), NULL };
 static const shape segment = { FIELDS(IS("number", COUNT), IS("ends_in", STRING), IS("site", STRING), IS("runs", COUNT),
-	                              IS("recomputed", COUNT), MAY("boundary", STRING), MAY("boundary_cure", STRING), MAY_LIST_OF("branches", branch),
+	                              IS("recomputed", COUNT), MAY("boundary", STRING), MAY("boundary_cure", STRING),
+	                              MAY_LIST_OF("branches", branch),
 	                              LIST_OF("events", event), { "plan", OBJECT, true, &plan, STRING }),
 	                       NULL };
 static const shape trace = { FIELDS(IS("number", COUNT), IS("nth", COUNT), IS("hits", COUNT), LIST_OF("guards", guard),
@@ -194,8 +196,8 @@ static const shape trace = { FIELDS(IS("number", COUNT), IS("nth", COUNT), IS("h
 static const shape signature = { FIELDS(IS("number", COUNT), IS("text", STRING), IS("sizes", COUNT), LIST_OF("traces", trace),
 	                                MAY("more", COUNT), MAY("more_hits", COUNT)),
 	                         NULL };
-static const shape reason = { FIELDS(IS("kind", STRING), IS("text", STRING), IS("site", STRING), IS("cure", STRING), MAY("expected", STRING),
-	                             MAY("found", STRING), MAY("argument", COUNT), MAY("dim", COUNT), MAY("event", COUNT),
+static const shape reason = { FIELDS(IS("kind", STRING), IS("text", STRING), IS("site", STRING), IS("cure", STRING),
+	                             MAY("expected", STRING), MAY("found", STRING), MAY("argument", COUNT), MAY("dim", COUNT), MAY("event", COUNT),
 	                             MAY("state", COUNT), MAY("trace", COUNT), MAY("segment", COUNT), IS("times", COUNT)),
 	                      NULL };
 static const shape reasons = { FIELDS(IS("told", COUNT), LIST_OF("last", reason)), NULL };
@@ -232,7 +234,8 @@ bool report_is_whole(const char *path, const char *dump)
 	if (!schema || strcmp(schema, "tjit report")) cli_error("%s: it is no dump of TJ_REPORT: \"schema\" is not \"tjit report\"", path);
 	else if (!json_is_integer(version)) wrong(path, &(place){ &top, "version", 0 }, "is not an integer");
 	else if (json_integer_value(version) != VERSION)
-		cli_error("%s: it has version %lld of the schema, and this command reads version %d", path, (long long)json_integer_value(version), VERSION);
+		cli_error("%s: it has version %lld of the schema, and this command reads version %d", path,
+		          (long long)json_integer_value(version), VERSION);
 	else ok = check_object(path, &top, j, &report, 0);
 	json_decref(j);
 	return ok;

@@ -87,13 +87,6 @@ static void delist(jit_engine *e)
 	rt_unlock(&engines_lock);
 }
 
-void jit_each_engine(void (*see)(void *env, jit_engine *e), void *env)
-{
-	rt_lock(&engines_lock);
-	for (jit_engine *e = engines; e; e = e->next) see(env, e);
-	rt_unlock(&engines_lock);
-}
-
 /* Warns about a variable with an unknown value, and ignores it: the environment must not make a program fail. */
 static bool env_set(const rt_log_to *log, const char *name)
 {
@@ -200,7 +193,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	const char *dump = o->dump ? o->dump : getenv("TJ_DUMP");
 	e->dump = dump && *dump ? rt_strdup(dump) : NULL;
 	const char *report = o->report ? o->report : getenv("TJ_REPORT");
-	e->report = report && *report ? jit_report_new(report) : NULL;
+	e->report = report && *report ? jit_report_new(e, report) : NULL;
 	e->store = rt_store_new(o->cache, &e->rt.log);
 	if (!e->backend_name || !e->store || (dump && *dump && !e->dump) || (report && *report && !e->report)) {
 		close_engine(e);

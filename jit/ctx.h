@@ -88,9 +88,6 @@ static inline rt_run jit_run(const tj_ctx *c, const void *const *ext, const uint
 static inline bool jit_odd_size(size_t size) { return size % sizeof size || size == sizeof size; }
 #define JIT_SIZES "TJ_OPTS() sets it; 0 means all fields", ".size is %zu, which the struct never had" /* hint and message of jit_error() */
 
-/* ctx.c */
-void jit_each_engine(void (*see)(void *env, jit_engine *e), void *env); /* none is opened or freed meanwhile */
-
 /* error.c */
 extern _Thread_local tj_ctx *jit_thread_ctx __attribute__((tls_model("initial-exec"), visibility("hidden")));
 /* Whether a struct that a function is to fill can be: `size` is its .size, which only the program knows. Else the error is reported. */

@@ -29,7 +29,8 @@ void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t); /* what
 const char *jit_way_around(int op); /* what to do instead of an event that is a boundary */
 
 /* explain.c */
-const jit_node **jit_events_of(const jit_node *b); /* the events of a segment up to its boundary b, by number; the caller frees it. NULL: no memory */
+/* The events of a segment up to its boundary b, by number; the caller frees the list. NULL: no memory. */
+const jit_node **jit_events_of(const jit_node *b);
 void jit_put_attr(const jit_node *n, int k, rt_text *t); /* attribute k of an event: a dtype and a device by name */
 void jit_put_operand(const jit_node *n, int k, rt_text *t); /* "%3", "ext0", "float1" */
 
@@ -40,11 +41,14 @@ void jit_log_plan(tj_fn *f, const jit_entry *e, const jit_node *boundary, const 
 
 /* report.c */
 typedef struct jit_room { /* of texts in a report */
-	bool texts;              /* none: false */
+	bool texts;              /* there are some; false: nothing is compiled */
+	bool kept;               /* of plans the data that TJ_REPORT has kept is taken, where there is some */
 	size_t each, left;       /* bytes: the most of one text; of all together, what is left */
 } jit_room;
-/* Appends an object. Takes the locks of f. A kernel is compiled once more for its texts. */
+/* Appends an object. Takes the locks of f. */
 void jit_report_fn(tj_fn *f, jit_room *room, rt_json *j);
+/* Appends the plan as data. A kernel is compiled once more for its texts. */
+void jit_report_lowered(tj_fn *f, const jit_plan *p, jit_room *room, rt_json *j, const char *key);
 
 /* symbols.c */
 void jit_put_general(tj_fn *f, const jit_general *g, rt_text *t);

@@ -137,7 +137,7 @@ static void put_decision(void *self, const lo_note *n)
 }
 
 /* Without its texts, when they cannot be made: LLVM is missing, or the process ends. */
-static void put_lowered(tj_fn *f, const jit_plan *p, jit_room *room, rt_json *j)
+void jit_report_lowered(tj_fn *f, const jit_plan *p, jit_room *room, rt_json *j, const char *key)
 {
 	lo_opts o;
 	ir_graph g;
@@ -148,9 +148,9 @@ static void put_lowered(tj_fn *f, const jit_plan *p, jit_room *room, rt_json *j)
 	jit_again(f, p, &o);
 	const char *why = NULL;
 	const bool there = d.texts && o.target && o.target->find(o.target->backend, &why);
-	if (there && lo_put_data(&g, &o, &d, j, "lowered", &err) == TJ_OK) return;
+	if (there && lo_put_data(&g, &o, &d, j, key, &err) == TJ_OK) return;
 	err = (rt_err){ 0 };
-	lo_put_data(&g, &o, &plain, j, "lowered", &err);
+	if (lo_put_data(&g, &o, &plain, j, key, &err) == TJ_ERR_NOMEM) j->text.oom = true;
 }
 
 static void put_memory(const rt_exec *x, rt_json *j)
@@ -178,7 +178,8 @@ static void put_plan(tj_fn *f, const jit_plan *p, jit_room *room, rt_json *j)
 	put_memory(x, j);
 	if (x->run == rt_plan_run && p->n) {
 		rt_plan_data(x, j, "steps");
-		put_lowered(f, p, room, j);
+		if (room->kept && p->lowered) rt_json_part(j, "lowered", p->lowered);
+		else jit_report_lowered(f, p, room, j, "lowered");
 		rt_json_open(j, "decisions", '[');
 		jit_each_decision(f, p, put_decision, j);
 		rt_json_close(j, ']');

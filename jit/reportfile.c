@@ -15,17 +15,21 @@
 
 extern char **environ;
 
-enum { VERSION = 1, EACH = 256 << 10, ALL = 8 << 20, FREED = 32 << 20 }; /* bytes: of a text, of all texts, of what is said of freed functions */
+/* EACH, ALL, FREED: bytes of a text, of all texts, of what is said of freed functions. */
+enum { VERSION = 1, EACH = 256 << 10, ALL = 8 << 20, FREED = 32 << 20 };
 
 typedef struct jit_reporting {
+	jit_engine *engine;
+	struct jit_reporting *prev, *next; /* list of all that are open, under open_lock */
 	char *path;
 	unsigned process;        /* rt_fork_depth() of the process that opened the engine: a forked child writes nothing */
-	pthread_mutex_t lock;    /* of what follows */
-	bool written;
+	atomic_bool written;
+	atomic_size_t left;      /* room for texts: bytes */
+	_Atomic(const char *) llvm; /* its version; NULL: it was not needed */
+	atomic_uint settings;    /* of the context that was closed last */
+	pthread_mutex_t lock;    /* of what follows; no other lock is taken under it */
 	rt_json freed;           /* elements of an array: functions that were freed */
 	uint32_t forgotten;      /* number of those for which there was no room */
-	jit_room room;
-	uint32_t settings;       /* of the context that was closed last */
 } jit_reporting;
 
 /* ---- the settings ---- */
@@ -78,13 +82,11 @@ static void put_version(rt_json *j, const char *name, const char *version, const
 	rt_json_close(j, '}');
 }
 
-/* Only those that the run needed: a report opens nothing but LLVM, for its texts. */
-static void put_versions(jit_engine *e, uint32_t settings, bool texts, rt_json *j)
+/* Only those that the run needed. llvm: its version; NULL: it was not needed */
+static void put_versions(const char *llvm, uint32_t settings, rt_json *j)
 {
-	const char *why = NULL;
-	const lo_backend *b = texts && strcmp(e->backend_name, "eval") ? lo_backend_find("llvm", &why) : NULL;
 	rt_json_open(j, "libraries", '[');
-	if (b || why) put_version(j, "LLVM", b ? b->version : NULL, why);
+	if (llvm) put_version(j, "LLVM", llvm, NULL);
 	if (settings & RT_PRODUCTS_LIBRARY) put_version(j, "oneDNN", rt_onednn_version(), "it is not there");
 	for (int d = RT_CPU + 1; d < RT_DEVICES && rt_device_at(d); d++) put_version(j, rt_device_name(d), rt_device_at(d)->name, NULL);
 	rt_json_close(j, ']');
@@ -126,7 +128,7 @@ static void put_functions(jit_engine *e, jit_room *room, const rt_json *freed, r
 	rt_json_close(j, ']');
 }
 
-static void put_report(jit_engine *e, uint32_t settings, jit_room *room, const rt_json *freed, uint32_t forgotten, rt_json *j)
+static void put_report(jit_engine *e, uint32_t settings, const char *llvm, jit_room *room, const jit_reporting *r, rt_json *j)
 {
 	rt_json_open(j, NULL, '{');
 	rt_json_str(j, "schema", "tjit report");
@@ -137,27 +139,26 @@ static void put_report(jit_engine *e, uint32_t settings, jit_room *room, const r
 	rt_json_int(j, "process", getpid());
 	rt_json_int(j, "written", (int64_t)time(NULL)); /* seconds since 1970 */
 	put_machine(j);
-	put_versions(e, settings, room->texts, j);
+	put_versions(llvm, settings, j);
 	put_settings(settings, j);
 	put_options(e, j);
 	put_environment(j);
-	put_functions(e, room, freed, j);
-	if (forgotten) rt_json_count(j, "functions_left_out", forgotten);
-	rt_json_count(j, "text_room_left", room->left);
+	put_functions(e, room, r ? &r->freed : NULL, j);
+	if (r && r->forgotten) rt_json_count(j, "functions_left_out", r->forgotten);
 	rt_json_close(j, '}');
 	rt_puts(&j->text, "\n");
 }
 
-/* NULL: it was written; else why not. */
-static const char *write_file(const rt_json *j, const char *path)
+/* why: of an error. */
+static tj_status write_file(const rt_json *j, const char *path, const char **why)
 {
 	rt_text beside = { 0 };
-	if (j->text.oom) return "out of memory";
 	rt_putf(&beside, "%s.%d.part", path, (int)getpid());
-	const bool ok = !beside.oom && rt_replace_file(path, beside.s, 0666, false, j->text.s, j->text.n);
-	const char *why = ok ? NULL : beside.oom ? "out of memory" : strerror(errno);
+	const bool oom = j->text.oom || beside.oom;
+	const bool ok = !oom && rt_replace_file(path, beside.s, 0666, false, j->text.s, j->text.n);
+	*why = oom ? "out of memory" : strerror(errno);
 	rt_text_free(&beside);
-	return why;
+	return ok ? TJ_OK : oom ? TJ_ERR_NOMEM : TJ_ERR_IO;
 }
 
 /* ---- TJ_REPORT ---- */
@@ -177,43 +178,39 @@ static char *path_of(const char *asked, unsigned n)
 	return NULL;
 }
 
+static jit_room room_of(jit_reporting *r) { return (jit_room){ .kept = true, .each = EACH, .left = atomic_load(&r->left) }; }
+
+static bool is_over(const jit_reporting *r) { return !r || atomic_load(&r->written) || r->process != rt_fork_depth(); }
+
 static void write_report(jit_engine *e)
 {
 	jit_reporting *r = e->report;
 	rt_json j = { 0 };
 	int cancel;
+	if (is_over(r) || atomic_exchange(&r->written, true)) return;
+	jit_room room = room_of(r);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	rt_lock(&r->lock);
-	if (!r->written && r->process == rt_fork_depth()) {
-		r->written = true;
-		put_report(e, r->settings, &r->room, &r->freed, r->forgotten, &j);
-		const char *why = write_file(&j, r->path);
-		if (why) rt_warn(&e->rt.log, "TJ_REPORT: %s: %s", r->path, why);
-	}
-	rt_unlock(&r->lock);
+	put_report(e, atomic_load(&r->settings), atomic_load(&r->llvm), &room, r, &j);
+	const char *why;
+	if (write_file(&j, r->path, &why) != TJ_OK) rt_warn(&e->rt.log, "TJ_REPORT: %s: %s", r->path, why);
 	rt_text_free(&j.text);
 	pthread_setcancelstate(cancel, NULL);
 }
 
-static void at_exit(void *unused, jit_engine *e)
-{
-	(void)unused;
-	if (e->report) write_report(e);
-}
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static jit_reporting *open_ones;
 
 static void exiting(void)
 {
 	RT_DEFAULT_MODES;
-	jit_each_engine(at_exit, NULL);
+	rt_lock(&open_lock);
+	for (jit_reporting *r = open_ones; r; r = r->next) write_report(r->engine);
+	rt_unlock(&open_lock);
 }
 
-static void watch_exit(void)
-{
-	lo_before_end(exiting); /* while LLVM can still be used */
-	atexit(exiting);        /* where it was not opened */
-}
+static void watch_exit(void) { atexit(exiting); }
 
-jit_reporting *jit_report_new(const char *path)
+jit_reporting *jit_report_new(jit_engine *e, const char *path)
 {
 	static atomic_uint engines;
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -225,26 +222,58 @@ jit_reporting *jit_report_new(const char *path)
 	}
 	r->path = own;
 	r->process = rt_fork_depth();
-	r->room = (jit_room){ .texts = true, .each = EACH, .left = ALL };
+	atomic_init(&r->left, ALL);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_once(&once, watch_exit);
+	r->engine = e;
+	rt_lock(&open_lock);
+	if ((r->next = open_ones)) r->next->prev = r;
+	open_ones = r;
+	rt_unlock(&open_lock);
 	return r;
+}
+
+static const char *llvm_version(const jit_engine *e)
+{
+	const char *why;
+	const lo_backend *b = strcmp(e->backend_name, "llvm") ? NULL : lo_backend_find("llvm", &why);
+	return b ? b->version : NULL;
+}
+
+void jit_report_plan(tj_fn *f, jit_plan *p)
+{
+	jit_reporting *r = f->engine->report;
+	rt_json j = { 0 };
+	if (is_over(r) || !p->n || p->exec->run != rt_plan_run) return;
+	jit_room room = room_of(r);
+	const size_t before = room.left;
+	room.texts = true;
+	jit_report_lowered(f, p, &room, &j, NULL);
+	atomic_fetch_sub(&r->left, before - room.left <= atomic_load(&r->left) ? before - room.left : 0);
+	atomic_store(&r->llvm, llvm_version(f->engine));
+	p->lowered = j.text.oom || !j.text.n ? NULL : rt_alloc(sizeof *p->lowered);
+	if (p->lowered) *p->lowered = j.text;
+	else rt_text_free(&j.text);
 }
 
 void jit_report_keep(tj_fn *f)
 {
 	jit_reporting *r = f->engine->report;
-	if (!r || r->written || r->process != rt_fork_depth()) return;
+	if (is_over(r)) return;
 	RT_DEFAULT_MODES;
+	rt_json j = { 0 };
+	jit_room room = room_of(r);
+	jit_report_fn(f, &room, &j);
 	rt_lock(&r->lock);
-	if (r->freed.text.n < FREED) jit_report_fn(f, &r->room, &r->freed);
-	else r->forgotten++;
+	if (j.text.oom || r->freed.text.n > FREED) r->forgotten++;
+	else rt_json_part(&r->freed, NULL, &j.text);
 	rt_unlock(&r->lock);
+	rt_text_free(&j.text);
 }
 
 void jit_report_settings(const tj_ctx *c)
 {
-	if (c->engine->report) c->engine->report->settings = c->settings;
+	if (c->engine->report) atomic_store(&c->engine->report->settings, c->settings);
 }
 
 void jit_report_end(jit_engine *e)
@@ -252,6 +281,11 @@ void jit_report_end(jit_engine *e)
 	jit_reporting *r = e->report;
 	if (!r) return;
 	write_report(e);
+	rt_lock(&open_lock);
+	if (r->prev) r->prev->next = r->next;
+	else open_ones = r->next;
+	if (r->next) r->next->prev = r->prev;
+	rt_unlock(&open_lock);
 	pthread_mutex_destroy(&r->lock);
 	rt_text_free(&r->freed.text);
 	rt_free(r->path);
@@ -270,12 +304,12 @@ tj_status tj_report_at(const char *site, tj_ctx *c, const char *path, const tj_r
 	if (!path || !*path) return jit_error(c, site, TJ_ERR_ARG, "report", "name a file", "path is %s", path ? "empty" : "NULL"), TJ_ERR_ARG;
 	jit_room room = { .texts = !o.no_code, .each = EACH, .left = o.text_bytes ? (size_t)o.text_bytes : ALL };
 	rt_json j = { 0 };
-	put_report(c->engine, c->settings, &room, NULL, 0, &j);
-	const bool oom = j.text.oom;
-	const char *why = write_file(&j, path);
+	put_report(c->engine, c->settings, room.texts ? llvm_version(c->engine) : NULL, &room, NULL, &j);
+	const char *why;
+	const tj_status st = write_file(&j, path, &why);
 	rt_text_free(&j.text);
-	if (!why) return TJ_OK;
-	const tj_status st = oom ? TJ_ERR_NOMEM : TJ_ERR_IO;
-	jit_error(c, site, st, "report", oom ? NULL : "name a file in a folder that this process may write to", "%s: %s", path, why);
+	if (st != TJ_OK)
+		jit_error(c, site, st, "report", st == TJ_ERR_NOMEM ? NULL : "name a file in a folder that this process may write to", "%s: %s",
+		          path, why);
 	return st;
 }

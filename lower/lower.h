@@ -366,7 +366,6 @@ typedef struct lo_backend {
 	tj_status (*recipe)(const lo_kernel *k, const lo_schedule *s, rt_cpu cpu, const char *given, rt_text *recipe, rt_text *code, rt_err *err);
 } lo_backend;
 bool lo_backend_gone(void); /* the process is exiting: nothing can be compiled any more, so the evaluator runs */
-void lo_before_end(void (*f)(void)); /* one function of the process, called at exit while a back end that is open can still compile */
 const lo_backend *lo_backend_find(const char *name, const char **why); /* "llvm": opens libtj-llvm.so. NULL: not there; *why says why */
 /* The symbols of the plug-in: const uint64_t tj_llvm_number[2], TJ_VERSION_NUMBER and LO_ABI where it was compiled, which is looked at
  * first; const lo_backend *tj_llvm_backend(void). */

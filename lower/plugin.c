@@ -27,15 +27,7 @@ static const lo_backend *llvm;
 static char why_not[256];
 static atomic_bool ending; /* true while the process exits: LLVM's own handlers follow */
 
-static _Atomic(void (*)(void)) before_end;
-
-static void end(void)
-{
-	void (*f)(void) = atomic_load(&before_end);
-	if (f) f();
-	atomic_store(&ending, true);
-}
-void lo_before_end(void (*f)(void)) { atomic_store(&before_end, f); }
+static void end(void) { atomic_store(&ending, true); }
 bool lo_backend_gone(void) { return atomic_load_explicit(&ending, memory_order_relaxed); }
 
 /* Keeps the first reason: that a file exists but cannot be loaded says more than that another path does not exist. */

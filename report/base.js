@@ -5,13 +5,15 @@
 function put(node, attrs, children) {
 	for (const key in attrs) {
 		const value = attrs[key];
-		if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
-		else if (value === true) node.setAttribute(key, '');
-		else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value);
+		if (key.startsWith('on'))
+			node.addEventListener(key.slice(2), value);
+		else if (value === true)
+			node.setAttribute(key, '');
+		else if (value !== false && value !== null && value !== undefined)
+			node.setAttribute(key, value);
 	}
 	for (const child of children.flat(Infinity))
-		if (child !== null && child !== undefined && child !== false)
-			node.append(child instanceof Node ? child : String(child));
+		if (child !== null && child !== undefined && child !== false) node.append(child instanceof Node ? child : String(child));
 	return node;
 }
 const el = (name, attrs = {}, ...children) => put(document.createElement(name), attrs, children);
@@ -51,26 +53,35 @@ const near = (site) => site.length > 44 ? `…${site.slice(-43)}` : site;
 const fileOf = (site) => site.replace(/^.*\//, '');
 
 /* ---- small parts ---- */
-const site = (text) => text && text !== '?' ? el('span', { class: 'site', title: text }, near(text)) : el('span', { class: 'site' }, 'line not known');
+const site = (text) =>
+	text && text !== '?' ? el('span', { class: 'site', title: text }, near(text)) : el('span', { class: 'site' }, 'line not known');
 const tag = (text, kind = '') => el('span', { class: `tag ${kind}` }, text);
 function list(pairs) {
-	return el('dl', { class: 'list' }, pairs.filter((p) => p && p[1] !== undefined && p[1] !== null && p[1] !== '')
-		.map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]));
+	return el(
+		'dl', { class: 'list' }, pairs.filter((p) => p && p[1] !== undefined && p[1] !== null && p[1] !== '').map(([name,
+			value]) => [el('dt', {}, name), el('dd', {}, value)]));
 }
 const card = (value, name, kind = '') => el('div', { class: `card ${kind}` }, el('b', {}, value), el('span', {}, name));
 /* parts: [share of the whole, colour, title] */
 const bar = (parts, label) => el('div', { class: 'bar', role: 'img', 'aria-label': label, title: label },
-	parts.filter(([share]) => share > 0).map(([share, colour]) => el('i', { style: `width:${(100 * share).toFixed(2)}%;background:${colour}` })));
-const legend = (items) => el('div', { class: 'legend' }, items.map(([colour, name]) => el('span', {}, el('i', { style: `background:${colour}` }), name)));
+	parts.filter(([share]) => share > 0).map(([share,
+		colour]) => el('i', { style: `width:${(100 * share).toFixed(2)}%;background:${colour}` })));
+const legend = (items) =>
+	el('div', { class: 'legend' }, items.map(([colour, name]) => el('span', {}, el('i', { style: `background:${colour}` }), name)));
 
-/* A table that its heads sort. columns: {name, n: right-aligned, of(row): sort key, show(row)}; sorted: number of the column, descending. */
+/* A table that its heads sort. columns: {name, n: right-aligned, of(row): sort key, show(row)}; sorted: by which column at first,
+ * descending. */
 function table(columns, rows, sorted = -1, label = '') {
 	const body = el('tbody');
-	const heads = columns.map((c, i) => el('th', { class: c.n ? 'n' : '', scope: 'col' },
-		c.of ? el('button', { type: 'button', onclick: () => sort(i, heads[i].getAttribute('aria-sort') === 'descending' ? 1 : -1) }, c.name) : c.name));
+	const heads = columns.map(
+		(c, i) => el('th', { class: c.n ? 'n' : '', scope: 'col' },
+			c.of ? el('button',
+				{ type: 'button', onclick: () => sort(i, heads[i].getAttribute('aria-sort') === 'descending' ? 1 : -1) },
+				c.name)
+				: c.name));
 	function fill() {
-		body.replaceChildren(...rows.map((row) => el('tr', { class: row.rowClass || '' },
-			columns.map((c) => el('td', { class: c.n ? 'n' : '' }, c.show(row))))));
+		body.replaceChildren(...rows.map(
+			(row) => el('tr', { class: row.rowClass || '' }, columns.map((c) => el('td', { class: c.n ? 'n' : '' }, c.show(row))))));
 	}
 	function sort(i, way) {
 		const key = columns[i].of;
@@ -78,11 +89,14 @@ function table(columns, rows, sorted = -1, label = '') {
 			const x = key(a), y = key(b);
 			return way * (typeof x === 'string' ? x.localeCompare(y) : x - y);
 		});
-		heads.forEach((h, k) => k === i ? h.setAttribute('aria-sort', way < 0 ? 'descending' : 'ascending') : h.removeAttribute('aria-sort'));
+		heads.forEach(
+			(h, k) => k === i ? h.setAttribute('aria-sort', way < 0 ? 'descending' : 'ascending') : h.removeAttribute('aria-sort'));
 		fill();
 	}
-	if (sorted >= 0) sort(sorted, -1);
-	else fill();
+	if (sorted >= 0)
+		sort(sorted, -1);
+	else
+		fill();
 	return el('div', { class: 'scroll' }, el('table', { 'aria-label': label || null }, el('thead', {}, el('tr', {}, heads)), body));
 }
 
@@ -98,12 +112,15 @@ function stored(key) {
 function store(key, value) {
 	try {
 		localStorage.setItem(key, value);
-	} catch { /* the choice lasts as long as the page */ }
+	} catch { /* the choice lasts as long as the page */
+	}
 }
 function setTheme(name) {
 	const button = byId('theme');
-	if (name === 'auto') document.documentElement.removeAttribute('data-theme');
-	else document.documentElement.dataset.theme = name;
+	if (name === 'auto')
+		document.documentElement.removeAttribute('data-theme');
+	else
+		document.documentElement.dataset.theme = name;
 	button.textContent = { auto: 'Auto', light: 'Light', dark: 'Dark' }[name];
 	button.title = 'Colours: as the system, light, dark';
 	button.setAttribute('aria-label', `Colours: ${name}. Press for ${themes[(themes.indexOf(name) + 1) % 3]}`);

@@ -4,14 +4,15 @@
 const NODE_H = 34, PAD = 12, HEAD = 28;
 
 /* ---- boxes ---- */
-/* Which box each node is in: its step; of a view of what a step computes, that step, too; of a view of an argument with one reader, that of the
- * reader; else a box of its own. So no way leads from a box to others and back. Numbers, constants and what is computed of them alone are drawn
- * only if `all` is set, dead nodes never. */
+/* Which box each node is in: its step; of a view of what a step computes, that step, too; of a view of an argument with one reader, that
+ * of the reader; else a box of its own. So no way leads from a box to others and back. Numbers, constants and what is computed of them
+ * alone are drawn only if `all` is set, dead nodes never. */
 function boxesOf(plan, all) {
 	const { nodes, out } = plan.lowered, users = nodes.map(() => []), boxes = [], boxOf = nodes.map(() => -1);
 	nodes.forEach((node, r) => node.src.forEach((s) => users[s].push(r)));
 	const isOut = new Set(out), stepBox = plan.steps.map(() => -1), home = homesOf(nodes), plain = [];
-	nodes.forEach((n, r) => plain[r] = n.op === 'const' || n.op === 'num' || (n.how === 'everywhere' && n.src.length > 0 && n.src.every((s) => plain[s])));
+	nodes.forEach((n, r) => plain[r] = n.op === 'const' || n.op === 'num' ||
+		(n.how === 'everywhere' && n.src.length > 0 && n.src.every((s) => plain[s])));
 	const open = (step) => boxes.push({ step, nodes: [] }) - 1;
 	for (let r = nodes.length; r-- > 0;) {
 		const node = nodes[r], drawn = isOut.has(r) || users[r].some((u) => boxOf[u] >= 0);
@@ -21,7 +22,9 @@ function boxesOf(plan, all) {
 			boxOf[r] = stepBox[home[r]];
 		} else {
 			const readers = new Set(users[r].map((u) => boxOf[u]).filter((b) => b >= 0)), one = [...readers][0];
-			boxOf[r] = readers.size === 1 && boxes[one].step && (node.how === 'view' || node.how === 'everywhere') && !isOut.has(r) ? one : open(null);
+			boxOf[r] = readers.size === 1 && boxes[one].step && (node.how === 'view' || node.how === 'everywhere') && !isOut.has(r)
+				? one
+				: open(null);
 		}
 		boxes[boxOf[r]].nodes.push(r);
 	}
@@ -32,7 +35,9 @@ function boxesOf(plan, all) {
 /* The step that computes the node, or what it is a view of; undefined: none does. */
 function homesOf(nodes) {
 	const home = [];
-	nodes.forEach((node, r) => home[r] = node.step !== undefined ? node.step : node.how === 'view' && node.src.length ? home[node.src[0]] : undefined);
+	nodes.forEach((node, r) => home[r] = node.step !== undefined ? node.step
+		: node.how === 'view' && node.src.length ? home[node.src[0]]
+			: undefined);
 	return home;
 }
 
@@ -49,7 +54,9 @@ function layoutPlan(plan, all) {
 	const { nodes } = plan.lowered, made = boxesOf(plan, all), { boxes, boxOf } = made, at = nodes.map(() => null);
 	for (const box of boxes) {
 		const index = new Map(box.nodes.map((r, i) => [r, i])), edges = [];
-		for (const r of box.nodes) for (const s of new Set(nodes[r].src)) if (index.has(s)) edges.push([index.get(s), index.get(r)]);
+		for (const r of box.nodes)
+			for (const s of new Set(nodes[r].src))
+				if (index.has(s)) edges.push([index.get(s), index.get(r)]);
 		const items = box.nodes.map((r) => ({ w: nodeWidth(nodes[r]), h: NODE_H }));
 		const inner = layered(items, edges, { gapX: 12, gapY: 26, span: 1e9 });
 		box.inner = items;
@@ -67,14 +74,21 @@ function layoutPlan(plan, all) {
 	}));
 	const edges = [...seen.values()];
 	/* boxes are numbered from the last step to the first: layout wants those of the program first, so that ties keep its order */
-	const last = boxes.length - 1, size = layered([...boxes].reverse(), edges.map(([a, b]) => [last - a, last - b]), { gapX: 26, gapY: 46, span: 3, aspect: 1.7 });
+	const last = boxes.length - 1,
+		size = layered(
+			[...boxes].reverse(), edges.map(([a, b]) => [last - a, last - b]), { gapX: 26, gapY: 46, span: 3, aspect: 1.7 });
 	boxes.forEach((box) => box.nodes.forEach((r, i) => {
 		const item = box.inner[i], framed = box.step !== null;
-		at[r] = { x: box.x + (framed ? PAD + (box.w - 2 * PAD - box.innerWidth) / 2 : 0) + item.x, y: box.y + (framed ? PAD + HEAD : 0) + item.y, w: item.w, h: item.h };
+		at[r] = {
+			x: box.x + (framed ? PAD + (box.w - 2 * PAD - box.innerWidth) / 2 : 0) + item.x,
+			y: box.y + (framed ? PAD + HEAD : 0) + item.y,
+			w: item.w,
+			h: item.h
+		};
 	}));
 	const routes = new Map(), far = new Set();
 	edges.forEach(([a, b], e) => size.far.has(e) ? far.add(`${a} ${b}`) : routes.set(`${a} ${b}`, size.route[e]));
-	return { ...made, at, routes, far, width: size.width, height: size.height, cuts: size.cuts };
+	return {...made, at, routes, far, width: size.width, height: size.height, cuts: size.cuts };
 }
 
 /* ---- drawing ---- */
@@ -94,7 +108,9 @@ function edgePoints(map, plan, s, r) {
 		return [from, ...between.flatMap((c) => [[c.x + 2, c.top], [c.x + 2, c.bottom]]), to];
 	}
 	const box = map.boxes[map.boxOf[s]], dx = b.x - box.inner[box.nodes.indexOf(r)].x, dy = b.y - box.inner[box.nodes.indexOf(r)].y;
-	return [from, ...(box.routes.get(`${s} ${r}`) || []).flatMap((c) => [[c.x + 2 + dx, c.top + dy], [c.x + 2 + dx, c.bottom + dy]]), to];
+	return [
+		from, ...(box.routes.get(`${s} ${r}`) || []).flatMap((c) => [[c.x + 2 + dx, c.top + dy], [c.x + 2 + dx, c.bottom + dy]]), to
+	];
 }
 
 function drawGraph(view) {
@@ -107,11 +123,19 @@ function drawGraph(view) {
 	for (const box of map.boxes) {
 		if (!box.step) continue;
 		const big = Math.max(12, Math.min(box.w / (0.62 * box.step.short.length + 1), box.h * 0.5, 160));
-		const g = shape('g', { class: `group ${box.step.kind}`, style: `--heat:${most ? Math.round(48 * Math.sqrt(box.step.time / most)) : 0}%` },
+		const g = shape('g',
+			{ class: `group ${box.step.kind}`, style: `--heat:${most ? Math.round(48 * Math.sqrt(box.step.time / most)) : 0}%` },
 			shape('rect', { x: box.x, y: box.y, width: box.w, height: box.h, rx: 9 }),
 			shape('text', { x: box.x + PAD, y: box.y + 18, class: 'name' }, box.step.short),
-			shape('text', { x: box.x + box.w - PAD, y: box.y + 18, 'text-anchor': 'end' }, box.step.time ? nanos(box.step.time) : ''));
-		names.append(shape('text', { x: box.x + box.w / 2, y: box.y + box.h / 2, class: 'big', style: `font-size:${big.toFixed(0)}px;stroke-width:${(big / 5).toFixed(0)}px` }, box.step.short));
+			shape(
+				'text', { x: box.x + box.w - PAD, y: box.y + 18, 'text-anchor': 'end' }, box.step.time ? nanos(box.step.time) : ''));
+		names.append(shape('text', {
+			x: box.x + box.w / 2,
+			y: box.y + box.h / 2,
+			class: 'big',
+			style: `font-size:${big.toFixed(0)}px;stroke-width:${(big / 5).toFixed(0)}px`
+		},
+			box.step.short));
 		view.groupOf.set(box.step.index, g);
 		groups.append(g);
 	}
@@ -152,9 +176,16 @@ function drawStubs(view, into) {
 	};
 	const put = (r, list, below) => {
 		const p = map.at[r], names = [...new Set(list.map(name))];
-		into.append(shape('text', { class: 'stub', x: below ? p.x + p.w : p.x, y: below ? p.y + p.h + 11 : p.y - 4, 'text-anchor': below ? 'end' : 'start', 'data-go': list[0] },
-				`${below ? '↓' : '↑'} ${names[0]}${names.length > 1 ? ` +${names.length - 1}` : ''}`,
-				shape('title', {}, `${below ? 'read by' : 'comes from'} ${names.slice(0, 12).join(', ')}${names.length > 12 ? ' …' : ''}`)));
+		into.append(shape('text', {
+			class: 'stub',
+			x: below ? p.x + p.w : p.x,
+			y: below ? p.y + p.h + 11 : p.y - 4,
+			'text-anchor': below ? 'end' : 'start',
+			'data-go': list[0]
+		},
+			`${below ? '↓' : '↑'} ${names[0]}${names.length > 1 ? ` +${names.length - 1}` : ''}`,
+			shape('title', {},
+				`${below ? 'read by' : 'comes from'} ${names.slice(0, 12).join(', ')}${names.length > 12 ? ' …' : ''}`)));
 	};
 	down.forEach((list, r) => put(r, list, true));
 	up.forEach((list, r) => put(r, list, false));
@@ -163,8 +194,13 @@ function drawStubs(view, into) {
 /* ---- the view ---- */
 function graphView(plan, wanted) {
 	const view = { plan, all: false, heat: plan.oneRun > 0 && plan.steps.length > 2, chosen: -1, scale: 1, x: 0, y: 0 };
-	const svg = shape('svg', { tabindex: 0, role: 'application', 'aria-label': 'Graph of the plan. Arrow keys move from node to node, plus and minus zoom, ' +
-		'0 shows all, Enter opens the kernel.', 'aria-describedby': 'graph-foot' });
+	const svg = shape('svg', {
+		tabindex: 0,
+		role: 'application',
+		'aria-label': 'Graph of the plan. Arrow keys move from node to node, plus and minus zoom, ' +
+			'0 shows all, Enter opens the kernel.',
+		'aria-describedby': 'graph-foot'
+	});
 	const foot = el('div', { class: 'foot', id: 'graph-foot' });
 	const aside = el('aside', { class: 'details', 'aria-label': 'The chosen node', 'aria-live': 'polite', hidden: true });
 	const stage = el('div', { class: 'stage' }, svg, tools(view, plan, redraw), foot);
@@ -177,7 +213,8 @@ function graphView(plan, wanted) {
 		svg.classList.toggle('heat', view.heat);
 		svg.dataset.layoutMs = view.layoutMs.toFixed(1);
 		const shown = view.nodeOf.size;
-		foot.textContent = `${plural(shown, 'node')}, ${plural(view.groupOf.size, 'step')}${view.map.far.size ? '; long arrows are left out: ↓ k7 says where a value goes, ↑ k2 where it comes from' : ''}`;
+		foot.textContent = `${plural(shown, 'node')}, ${plural(view.groupOf.size, 'step')}${
+			view.map.far.size ? '; long arrows are left out: ↓ k7 says where a value goes, ↑ k2 where it comes from' : ''}`;
 		look(view);
 		if (view.chosen >= 0) choose(view, view.nodeOf.has(view.chosen) ? view.chosen : -1, false);
 	}
@@ -194,26 +231,40 @@ function graphView(plan, wanted) {
 
 function tools(view, plan, redraw) {
 	const press = (name, title, action, pressed) => {
-		const b = el('button', { type: 'button', title, 'aria-label': title, 'aria-pressed': pressed === undefined ? null : String(pressed) }, name);
+		const b = el('button',
+			{ type: 'button', title, 'aria-label': title, 'aria-pressed': pressed === undefined ? null : String(pressed) }, name);
 		b.addEventListener('click', () => {
 			if (pressed !== undefined) b.setAttribute('aria-pressed', String(pressed = !pressed));
 			action();
 		});
 		return b;
 	};
-	return el('div', { class: 'tools', role: 'toolbar', 'aria-label': 'Graph' },
-		press('+', 'Larger (+)', () => zoom(view, 1.3)), press('−', 'Smaller (−)', () => zoom(view, 1 / 1.3)), press('Fit', 'All of it (0)', () => fit(view, true)),
-		view.heat && press('Heat', `Steps that take longer are redder; ${plan.measured ? 'times are measured' : 'times are estimates'}`, () => {
-			view.heat = !view.heat;
-			view.svg.classList.toggle('heat', view.heat);
-		}, true),
-		press('Constants', 'Numbers and constants, too', () => {
-			view.all = !view.all;
-			redraw();
-		}, false),
-		legend([['var(--kernel)', 'kernel'], ['var(--library)', 'library'], ['var(--evaluator)', 'evaluator'], ['var(--flow)', 'control flow'],
-			['var(--view)', 'view, no work'], ['var(--leaf)', 'argument']].filter(([, name]) => plan.lowered.nodes.some((n) =>
-			({ kernel: 'kernel', library: 'library', evaluator: 'evaluator', 'control flow': 'flow', 'view, no work': 'view', argument: 'leaf' })[name] === n.how))));
+	return el('div', { class: 'tools', role: 'toolbar', 'aria-label': 'Graph' }, press('+', 'Larger (+)', () => zoom(view, 1.3)),
+		press('−', 'Smaller (−)', () => zoom(view, 1 / 1.3)), press('Fit', 'All of it (0)', () => fit(view, true)),
+		view.heat &&
+			press('Heat', `Steps that take longer are redder; ${plan.measured ? 'times are measured' : 'times are estimates'}`,
+				() => {
+					view.heat = !view.heat;
+					view.svg.classList.toggle('heat', view.heat);
+				},
+				true),
+		press('Constants', 'Numbers and constants, too',
+			() => {
+				view.all = !view.all;
+				redraw();
+			},
+			false),
+		legend([
+			['var(--kernel)', 'kernel'], ['var(--library)', 'library'], ['var(--evaluator)', 'evaluator'],
+			['var(--flow)', 'control flow'], ['var(--view)', 'view, no work'], ['var(--leaf)', 'argument']
+		].filter(([, name]) => plan.lowered.nodes.some((n) => ({
+			kernel: 'kernel',
+			library: 'library',
+			evaluator: 'evaluator',
+			'control flow': 'flow',
+			'view, no work': 'view',
+			argument: 'leaf'
+		})[name] === n.how))));
 }
 
 /* ---- looking at it ---- */
@@ -222,7 +273,8 @@ function look(view) {
 	view.svg.classList.toggle('far', view.scale < 0.42);
 }
 function zoom(view, by, at) {
-	const box = view.svg.getBoundingClientRect(), px = at ? at[0] - box.left : box.width / 2, py = at ? at[1] - box.top : box.height / 2;
+	const box = view.svg.getBoundingClientRect(), px = at ? at[0] - box.left : box.width / 2,
+		py = at ? at[1] - box.top : box.height / 2;
 	const scale = Math.min(4, Math.max(0.01, view.scale * by)), k = scale / view.scale;
 	view.x = px - (px - view.x) * k;
 	view.y = py - (py - view.y) * k;
@@ -231,11 +283,14 @@ function zoom(view, by, at) {
 }
 /* all: the whole graph; else, of one that would then be too small to read, its top. */
 function fit(view, whole) {
-	const box = view.svg.getBoundingClientRect(), w = view.map.width + 60, h = view.map.height + 60, all = Math.min(box.width / w, (box.height - 90) / h, 1.2);
-	const first = view.map.boxes.filter((b) => b.step).reduce((top, b) => !top || b.y < top.y ? b : top, null);
+	const box = view.svg.getBoundingClientRect(), w = view.map.width + 60, h = view.map.height + 60,
+		all = Math.min(box.width / w, (box.height - 90) / h, 1.2);
+	const first = view.map.boxes.filter((b) => b.step).reduce((best, b) => !best || b.step.index < best.step.index ? b : best, null);
 	view.scale = whole || all >= 0.3 ? all : 0.62;
-	view.x = view.scale > all && first ? box.width / 2 - (first.x + first.w / 2) * view.scale : (box.width - view.map.width * view.scale) / 2;
-	view.y = view.scale > all ? 60 : Math.max(54, (box.height - 20 - view.map.height * view.scale) / 2);
+	view.x = view.scale > all && first ? box.width / 2 - (first.x + first.w / 2) * view.scale
+		: (box.width - view.map.width * view.scale) / 2;
+	view.y =
+		view.scale > all && first ? 90 - first.y * view.scale : Math.max(54, (box.height - 20 - view.map.height * view.scale) / 2);
 	look(view);
 }
 function center(view, r) {
@@ -281,8 +336,10 @@ function moveByPointer(view) {
 	svg.addEventListener('click', (e) => {
 		if (moved) return;
 		const go = e.target.closest('[data-go]'), node = e.target.closest('[data-node]');
-		if (go) showNode(view, Number(go.dataset.go));
-		else choose(view, node ? Number(node.dataset.node) : -1, true);
+		if (go)
+			showNode(view, Number(go.dataset.go));
+		else
+			choose(view, node ? Number(node.dataset.node) : -1, true);
 	});
 	svg.addEventListener('dblclick', (e) => {
 		const node = e.target.closest('[data-node]'), step = node && view.plan.lowered.nodes[Number(node.dataset.node)].step;
@@ -294,23 +351,32 @@ function onGraphKey(view, e) {
 	const { nodes } = view.plan.lowered, shown = (r) => view.nodeOf.has(r), r = view.chosen;
 	const first = [...view.nodeOf.keys()].find((k) => nodes[k].step !== undefined) ?? [...view.nodeOf.keys()][0];
 	const next = (way) => {
-		for (let k = r + way; k >= 0 && k < nodes.length; k += way) if (shown(k)) return k;
+		for (let k = r + way; k >= 0 && k < nodes.length; k += way)
+			if (shown(k)) return k;
 		return r;
 	};
 	const act = {
-		ArrowDown: () => r < 0 ? first : view.map.users[r].find(shown), ArrowUp: () => r < 0 ? first : nodes[r].src.find(shown),
-		ArrowRight: () => r < 0 ? first : next(1), ArrowLeft: () => r < 0 ? first : next(-1),
+		ArrowDown: () => r < 0 ? first : view.map.users[r].find(shown),
+		ArrowUp: () => r < 0 ? first : nodes[r].src.find(shown),
+		ArrowRight: () => r < 0 ? first : next(1),
+		ArrowLeft: () => r < 0 ? first : next(-1),
 	}[e.key];
 	if (e.ctrlKey || e.metaKey || e.altKey) return;
 	if (act) {
 		const to = act();
 		if (to !== undefined) showNode(view, to);
-	} else if (e.key === '+' || e.key === '=') zoom(view, 1.3);
-	else if (e.key === '-') zoom(view, 1 / 1.3);
-	else if (e.key === '0') fit(view, true);
-	else if (e.key === 'Enter' && r >= 0 && nodes[r].step !== undefined) location.hash = view.plan.steps[nodes[r].step].route;
-	else if (e.key === 'Escape' && r >= 0) choose(view, -1, true);
-	else return;
+	} else if (e.key === '+' || e.key === '=')
+		zoom(view, 1.3);
+	else if (e.key === '-')
+		zoom(view, 1 / 1.3);
+	else if (e.key === '0')
+		fit(view, true);
+	else if (e.key === 'Enter' && r >= 0 && nodes[r].step !== undefined)
+		location.hash = view.plan.steps[nodes[r].step].route;
+	else if (e.key === 'Escape' && r >= 0)
+		choose(view, -1, true);
+	else
+		return;
 	e.preventDefault();
 	e.stopPropagation();
 }
@@ -331,28 +397,41 @@ function choose(view, r, tell) {
 	const node = view.plan.lowered.nodes[r];
 	view.nodeOf.get(r).classList.add('chosen');
 	for (const path of view.edgesOf.get(r) || []) path.classList.add('chosen');
-	for (const k of [...node.src, ...view.map.users[r]]) if (view.nodeOf.has(k)) view.nodeOf.get(k).classList.add('near');
+	for (const k of [...node.src, ...view.map.users[r]])
+		if (view.nodeOf.has(k)) view.nodeOf.get(k).classList.add('near');
 	if (node.step !== undefined) view.groupOf.get(node.step).classList.add('chosen');
 	view.aside.replaceChildren(...nodeDetails(view, r));
 }
 
 function nodeDetails(view, r) {
-	const { plan } = view, { nodes, buffers } = plan.lowered, node = nodes[r], step = node.step === undefined ? null : plan.steps[node.step];
-	const how = { kernel: 'by a kernel', library: 'by a library', evaluator: 'by the evaluator', flow: 'control flow', view: 'nowhere: it is a view of its operand',
-		leaf: 'nowhere: it is there', everywhere: 'wherever it is read', joined: 'its operands are stored side by side' };
-	const link = (k) => el('li', {}, view.nodeOf.has(k)
-		? el('button', { class: 'linkish', type: 'button', onclick: () => showNode(view, k) }, `%${k} ${nodeTitle(nodes[k])} ${nodes[k].type}`)
-		: el('span', { class: 'mono' }, `%${k} ${nodeTitle(nodes[k])} ${nodes[k].type}`));
+	const { plan } = view, { nodes, buffers } = plan.lowered, node = nodes[r],
+		step = node.step === undefined ? null : plan.steps[node.step];
+	const how = {
+		kernel: 'by a kernel',
+		library: 'by a library',
+		evaluator: 'by the evaluator',
+		flow: 'control flow',
+		view: 'nowhere: it is a view of its operand',
+		leaf: 'nowhere: it is there',
+		everywhere: 'wherever it is read',
+		joined: 'its operands are stored side by side'
+	};
+	const link = (k) => el('li', {},
+		view.nodeOf.has(k) ? el('button', { class: 'linkish', type: 'button', onclick: () => showNode(view, k) },
+			`%${k} ${nodeTitle(nodes[k])} ${nodes[k].type}`)
+			: el('span', { class: 'mono' }, `%${k} ${nodeTitle(nodes[k])} ${nodes[k].type}`));
 	const own = buffers.map((b, i) => [b, i]).filter(([b]) => b.node === r);
 	return [
 		el('h2', {}, `%${r} ${nodeTitle(node)}`),
 		list([
-			['type', el('span', { class: 'mono' }, node.type)], ['line', site(node.site)], ['attributes', node.attrs && el('span', { class: 'mono' }, node.attrs)],
+			['type', el('span', { class: 'mono' }, node.type)], ['line', site(node.site)],
+			['attributes', node.attrs && el('span', { class: 'mono' }, node.attrs)],
 			['computed', how[node.how] || node.how], ['step', step && el('a', { href: step.route }, step.short)],
 			['time', step && step.time > 0 && `${nanos(step.time)}${plan.measured ? '' : ' by estimate'}, with all of ${step.short}`],
 			['', view.map.isOut.has(r) ? 'a result of the plan' : null],
 		]),
-		step && step.regions.length > 0 && [el('h3', {}, 'Regions'), el('ul', {}, step.regions.map((p) => el('li', {}, el('a', { href: `${p.route}/graph` }, p.label))))],
+		step && step.regions.length > 0 &&
+			[el('h3', {}, 'Regions'), el('ul', {}, step.regions.map((p) => el('li', {}, el('a', { href: `${p.route}/graph` }, p.label))))],
 		node.src.length > 0 && [el('h3', {}, 'Reads'), el('ul', {}, node.src.map(link))],
 		view.map.users[r].length > 0 && [el('h3', {}, 'Is read by'), el('ul', {}, view.map.users[r].map(link))],
 		own.length > 0 && [el('h3', {}, 'Memory'), el('ul', {}, own.map(([b, i]) => el('li', {}, b.place === 'temporary' && b.first !== undefined

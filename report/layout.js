@@ -7,9 +7,9 @@
  *
  *   columns    a drawing that is much taller than wide is cut between layers into columns, as a newspaper is, up to the wanted shape
  *
- * items: {w, h, hang: true to lie just above its first reader}; edges: [from, to], from before to in every way. Sets item.x, item.y: the left
- * upper corner. Edges over more than `span` layers, or from column to column, get no places; they are returned in `far`. route: by edge, the
- * places between. cuts: x between columns. aspect: width by height; 0: one column. */
+ * items: {w, h, hang: true to lie just above its first reader}; edges: [from, to], from before to in every way. Sets item.x, item.y: the
+ * left upper corner. Edges over more than `span` layers, or from column to column, get no places; they are returned in `far`. route: by
+ * edge, the places between. cuts: x between columns. aspect: width by height; 0: one column. */
 const ROUNDS = 6;
 
 function layered(items, edges, { gapX = 18, gapY = 34, span = 3, aspect = 0 } = {}) {
@@ -46,14 +46,17 @@ function layered(items, edges, { gapX = 18, gapY = 34, span = 3, aspect = 0 } = 
 
 /* ---- columns ---- */
 function columnsOf(rows, cells, gapX, gapY, aspect) {
-	const high = rows.map((row) => row.reduce((most, i) => Math.max(most, cells[i].h), 0) + gapY), all = high.reduce((a, b) => a + b, 0);
-	const wide = cells.reduce((most, c) => Math.max(most, c.x + c.w), 1), wanted = aspect ? Math.max(1, Math.round(Math.sqrt(aspect * all / (wide * 0.7)))) : 1;
+	const high = rows.map((row) => row.reduce((most, i) => Math.max(most, cells[i].h), 0) + gapY),
+		all = high.reduce((a, b) => a + b, 0);
+	const wide = cells.reduce((most, c) => Math.max(most, c.x + c.w), 1),
+		wanted = aspect ? Math.max(1, Math.round(Math.sqrt(aspect * all / (wide * 0.7)))) : 1;
 	const column = [], cuts = [];
 	let x = 0, height = 0;
 	for (let first = 0, last; first < rows.length; first = last) {
 		let y = 0;
 		for (last = first; last < rows.length && (last === first || y + high[last] / 2 <= all / wanted); last++) {
-			for (const i of rows[last]) cells[i].y = y + (high[last] - gapY - cells[i].h) / 2, cells[i].top = y, cells[i].bottom = y + high[last] - gapY;
+			for (const i of rows[last])
+				cells[i].y = y + (high[last] - gapY - cells[i].h) / 2, cells[i].top = y, cells[i].bottom = y + high[last] - gapY;
 			column.push(cuts.length);
 			y += high[last];
 		}
@@ -83,7 +86,8 @@ function layersOf(items, out, into) {
 		}
 	for (let at = ready.length; at-- > 0;) {
 		const i = ready[at];
-		if (items[i].hang && !into[i].length && out[i].length) layer[i] = Math.max(0, out[i].reduce((least, b) => Math.min(least, layer[b]), Infinity) - 1);
+		if (items[i].hang && !into[i].length && out[i].length)
+			layer[i] = Math.max(0, out[i].reduce((least, b) => Math.min(least, layer[b]), Infinity) - 1);
 	}
 	return layer;
 }

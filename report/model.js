@@ -25,11 +25,13 @@ function makeRun(file, dump, letter) {
 
 /* ---- functions ---- */
 function makeFunction(run, data, index) {
-	const fn = { run, data, index, name: data.name, site: data.site, stats: data.stats, plans: [], route: `#${run.letter}/f${index}` };
+	const
+		fn = { run, data, index, name: data.name, site: data.site, stats: data.stats, plans: [], route: `#${run.letter}/f${index}` };
 	for (const signature of data.signatures)
 		for (const trace of signature.traces)
 			for (const segment of trace.segments)
-				if (segment.plan && segment.plan.lowered) addPlan(fn, { signature, trace, segment }, segment.plan.lowered, segment.plan.steps || [], null);
+				if (segment.plan && segment.plan.lowered)
+					addPlan(fn, { signature, trace, segment }, segment.plan.lowered, segment.plan.steps || [], null);
 	fn.compileMs = (fn.stats.trace_ms || 0) + (fn.stats.lower_ms || 0) + (fn.stats.codegen_ms || 0);
 	fn.measured = fn.plans.some((p) => p.measured);
 	fn.ns = fn.plans.filter((p) => !p.inside).reduce((sum, p) => sum + p.totalNs, 0);
@@ -43,7 +45,8 @@ const traceName = (trace) => trace.nth ? `${trace.number}.${trace.nth}` : `${tra
 function addPlan(fn, of, lowered, ran, within, which = 0) {
 	const plan = { fn, ...of, lowered, index: fn.plans.length, within, inside: within !== null };
 	plan.route = `${fn.route}/p${plan.index}`;
-	plan.label = within ? `region ${which} of step ${within.index}, ${within.short}` : `trace ${traceName(of.trace)}, segment ${of.segment.number}`;
+	plan.label = within ? `region ${which} of step ${within.index}, ${within.short}`
+		: `trace ${traceName(of.trace)}, segment ${of.segment.number}`;
 	fn.plans.push(plan);
 	plan.steps = lowered.steps.map((step, i) => makeStep(plan, step, i, ran.length === lowered.steps.length ? ran[i] : null));
 	plan.measured = plan.steps.some((s) => s.runs > 0);
@@ -62,9 +65,19 @@ function addPlan(fn, of, lowered, ran, within, which = 0) {
 function makeStep(plan, data, index, ran) {
 	const same = ran && ran.name === data.name ? ran : null;
 	return {
-		plan, data, index, ran: same, nodes: [], regions: [], kind: data.kind, name: data.name,
-		short: shortName(plan.fn.name, data.name), route: `${plan.route}/kernels/s${index}`,
-		runs: same && same.runs || 0, ns: same && same.ns || 0, estimate: same && same.estimated_ns || 0,
+		plan,
+		data,
+		index,
+		ran: same,
+		nodes: [],
+		regions: [],
+		kind: data.kind,
+		name: data.name,
+		short: shortName(plan.fn.name, data.name),
+		route: `${plan.route}/kernels/s${index}`,
+		runs: same && same.runs || 0,
+		ns: same && same.ns || 0,
+		estimate: same && same.estimated_ns || 0,
 	};
 }
 
@@ -79,8 +92,10 @@ function markRows(plan) {
 	let left = 0;
 	for (const s of plan.steps) {
 		s.beside = left > 0;
-		if (s.data.beside) left = s.data.beside;
-		else if (left) left--;
+		if (s.data.beside)
+			left = s.data.beside;
+		else if (left)
+			left--;
 	}
 }
 
@@ -93,13 +108,12 @@ const sitesOf = (step) => [...new Set(step.nodes.map((r) => step.plan.lowered.no
 /* What a text of the step is: its own, or that of the step whose code it runs. */
 function textOf(step, what) {
 	const own = step.data[what], from = step.data.shares;
-	if (own !== undefined || step.data[`${what}_cut`] || from === undefined || what === 'kernel') return { text: own, cut: step.data[`${what}_cut`] || 0 };
+	if (own !== undefined || step.data[`${what}_cut`] || from === undefined || what === 'kernel')
+		return { text: own, cut: step.data[`${what}_cut`] || 0 };
 	const other = step.plan.steps[from];
 	return { text: other.data[what], cut: other.data[`${what}_cut`] || 0, from: other };
 }
-function kindColour(kind) {
-	return `var(--${['kernel', 'library', 'evaluator', 'flow', 'copy'].includes(kind) ? kind : 'leaf'})`;
-}
+function kindColour(kind) { return `var(--${['kernel', 'library', 'evaluator', 'flow', 'copy'].includes(kind) ? kind : 'leaf'})`; }
 
 /* ---- what to look at first ---- */
 function findings(run) {
@@ -107,37 +121,61 @@ function findings(run) {
 	const add = (weight, kind, level, text, cure, route) => all.push({ weight, kind, level, text, cure, route });
 	for (const fn of run.functions) {
 		for (const r of fn.data.traced_again.last)
-			add(1000 * r.times, 'traced again', 'warn', `${fn.name}: ${whatFailed(r)}${r.times > 1 ? `, ${r.times} times` : ''}`, r.cure, `${fn.route}/why`);
-		if (fn.stats.failures) add(5e6, 'failed', 'bad', `${fn.name}: ${plural(fn.stats.failures, 'call')} failed`, 'tj_check() says why', fn.route);
-		if (fn.stats.evictions) add(8e5, 'evicted', 'warn', `${fn.name}: ${plural(fn.stats.evictions, 'trace')} had no room and went`, 'raise .max_bytes or .max_entries', fn.route);
+			add(1e6 + 1000 * r.times, 'traced again', 'warn', `${fn.name}: ${whatFailed(r)}${r.times > 1 ? `, ${r.times} times` : ''}`,
+				r.cure, `${fn.route}/why`);
+		if (fn.stats.failures)
+			add(5e6, 'failed', 'bad', `${fn.name}: ${plural(fn.stats.failures, 'call')} failed`, 'tj_check() says why', fn.route);
+		if (fn.stats.evictions)
+			add(8e5, 'evicted', 'warn', `${fn.name}: ${plural(fn.stats.evictions, 'trace')} had no room and went`,
+				'raise .max_bytes or .max_entries', fn.route);
+		addBoundaries(add, fn);
 		for (const plan of fn.plans.filter((p) => !p.inside)) addPlanFindings(add, fn, plan);
 	}
 	return all.sort((a, b) => b.weight - a.weight);
 }
 
+/* Boundaries of one line, together. */
+function addBoundaries(add, fn) {
+	const lines = new Map();
+	for (const plan of fn.plans.filter((p) => !p.inside && p.segment.boundary_cure)) {
+		const key = `${plan.segment.ends_in} at ${fileOf(plan.segment.site)}`;
+		lines.set(key, [...(lines.get(key) || []), plan]);
+	}
+	for (const [line, plans] of lines) {
+		const values = plans.reduce((n, p) => n + p.segment.plan.values, 0), { segment, route } = plans[0];
+		add(2e5 + segment.runs, 'boundary', 'warn',
+			`${fn.name}: ${line} ends ${plural(plans.length, 'segment')}: the pending ops run there, and ` +
+			`${plural(values, 'value')} ${values === 1 ? 'is' : 'are'} stored`,
+			segment.boundary_cure, `${route}/decisions`);
+	}
+}
+
 function addPlanFindings(add, fn, plan) {
-	const { segment } = plan, decisions = segment.plan.decisions || [];
-	if (segment.boundary_cure)
-		add(2e5 + segment.runs, 'boundary', 'warn', `${fn.name}: ${segment.ends_in} at ${fileOf(segment.site)} ends segment ${segment.number}: the ` +
-			`pending ops run here, and ${plural(segment.plan.values, 'value')} are stored`, segment.boundary_cure, `${plan.route}/decisions`);
+	const decisions = plan.segment.plan.decisions || [];
 	for (const d of decisions)
 		if (d.kind === 'evaluator' || d.kind === 'device')
-			add(5e5, d.kind, 'bad', `${fn.name}: ${d.op} at ${fileOf(d.site)} is computed by the ${d.other}: ${d.why}`, d.hint, `${plan.route}/decisions`);
+			add(5e5, d.kind, 'bad', `${fn.name}: ${d.op} at ${fileOf(d.site)} is computed by the ${d.other}: ${d.why}`, d.hint,
+				`${plan.route}/decisions`);
 	const slow = [...plan.steps].sort((a, b) => b.time - a.time)[0];
 	if (slow && plan.oneRun > 0 && slow.time / plan.oneRun > 0.15 && plan.steps.length > 3)
-		add(100 + slow.time / 1e6, 'slowest', 'accent', `${fn.name}: ${slow.short} (${[...new Set(opsOf(slow))].slice(0, 4).join(', ')}) takes ` +
-			`${percent(slow.time / plan.oneRun)} of a run, ${nanos(slow.time)}${plan.measured ? '' : ' by estimate'}`, '', slow.route);
+		add(100 + slow.time / 1e6, 'slowest', 'accent',
+			`${fn.name}: ${slow.short} (${[...new Set(opsOf(slow))].slice(0, 4).join(', ')}) takes ` +
+				`${percent(slow.time / plan.oneRun)} of a run, ${nanos(slow.time)}${plan.measured ? '' : ' by estimate'}`,
+			'', slow.route);
 	const stored = decisions.filter((d) => d.kind === 'fusion' && d.bytes >= 1 << 20).sort((a, b) => b.bytes - a.bytes)[0];
 	if (stored)
-		add(50, 'memory', 'accent', `${fn.name}: ${stored.op} at ${fileOf(stored.site)} goes through memory, ${bytes(stored.bytes)}: ${stored.why}`, '',
+		add(50, 'memory', 'accent',
+			`${fn.name}: ${stored.op} at ${fileOf(stored.site)} goes through memory, ${bytes(stored.bytes)}: ${stored.why}`, '',
 			`${plan.route}/decisions`);
 }
 
 /* "argument 1, dim 0: was 64, is 48" */
 function whatFailed(r) {
 	const where = [];
-	if (r.argument !== undefined) where.push(r.event === undefined ? `argument ${r.argument}` : `operand ${r.argument} of event ${r.event}`);
-	else if (r.event !== undefined) where.push(`event ${r.event}`);
+	if (r.argument !== undefined)
+		where.push(r.event === undefined ? `argument ${r.argument}` : `operand ${r.argument} of event ${r.event}`);
+	else if (r.event !== undefined)
+		where.push(`event ${r.event}`);
 	if (r.state !== undefined) where.push(`state variable ${r.state}`);
 	if (r.dim !== undefined) where.push(r.kind === 'attribute' ? `attribute ${r.dim}` : `dim ${r.dim}`);
 	const change = r.expected !== undefined && r.found !== undefined ? `: was ${r.expected}, is ${r.found}` : '';

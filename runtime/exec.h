@@ -179,7 +179,8 @@ typedef struct rt_plan {
 uint64_t rt_plan_serial(void); /* a new one */
 tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
-void rt_plan_data(const rt_exec *x, rt_json *j, const char *key); /* x: of rt_plan_run. An array of its steps with their times, for reports */
+/* An array of the steps of x, which rt_plan_run() runs, with their times, for reports. */
+void rt_plan_data(const rt_exec *x, rt_json *j, const char *key);
 void rt_plan_destroy(rt_exec *x);
 /* buf: addresses of the operands. table: pointers by place and index. */
 static inline void rt_operands(const rt_step *s, const void *const *const *table, void **buf)

@@ -106,7 +106,7 @@ class Browser:
             "ArrowRight": (39, "")}
 
     def key(self, key, shift=False):
-        code, text = self.KEYS.get(key, (ord(key.upper()) if len(key) == 1 else 0, key if len(key) == 1 else ""))
+        code, text = self.KEYS.get(key, (ord(key.upper()) if key.isalnum() else 0, key))
         common = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
@@ -117,8 +117,8 @@ class Browser:
 
     def click(self, selector):
         """The middle of the first such element."""
-        x, y = self.run("(() => { const r = document.querySelector(%s).getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-                        % json.dumps(selector))
+        x, y = self.run("(() => { const r = document.querySelector(%s).getBoundingClientRect(); "
+                        "return [r.x + r.width / 2, r.y + r.height / 2]; })()" % json.dumps(selector))
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
         self.settle()

@@ -964,8 +964,8 @@ TJ_API const char *const *tj_backends(void);                   /* names, NULL-te
 
 /* Writes what the engine of c knows of its functions as a file of JSON (docs/REPORT.md): traces with their guards, why calls were traced
  * again, graphs with the kernels that compute them, texts of kernels and their code, memory, times, settings and versions.
- * `tj report FILE -o run.html` makes a page of it. For its texts each kernel is compiled once more: 2 to 5 ms each. Not in a body. Other
- * threads may call functions meanwhile, but not free any. TJ_ERR_IO: the file cannot be written. */
+ * `tj report FILE -o run.html` makes a page of it. For its texts each kernel goes through LLVM once more: 2 to 5 ms
+ * each. Not in a body. Other threads may call functions meanwhile, but not free any. TJ_ERR_IO: the file cannot be written. */
 typedef struct tj_report_opts {
 	size_t size;
 	uint64_t text_bytes;   /* room for the texts of kernels, their code and its assembly, all together; 0: 8 MiB. What has no room is left

@@ -159,6 +159,7 @@ static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
 		           .store = L->o->keep_text ? NULL : L->o->store,
 		           .keep_text = L->o->keep_text,
 		           .keep_assembly = L->o->keep_assembly,
+		           .only_text = L->text != NULL,
 		           .fn = b->fn,
 		           .blob = b->blob,
 		           .kernel = b->kernel,

@@ -338,6 +338,7 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	rt_store *store;              /* the disk cache; NULL: none */
 	bool keep_text;               /* fill text, for dumps */
 	bool keep_assembly;           /* fill assembly: costs one more run of the code generator */
+	bool only_text;               /* with keep_text: no code is needed, fn may stay as it is */
 	/* results */
 	rt_entry *fn;            /* one for each kernel; the caller's array */
 	rt_blob *blob;                /* the same, or NULL: code that another process can load, valid as long as `code`; none if bytes is 0 */
@@ -419,7 +420,7 @@ typedef struct lo_opts {
 	bool keep_text; /* keep text of kernels and code, for dumps: lowering takes several times as long; adds nothing to the family */
 	bool keep_assembly;           /* with keep_text */
 	bool keep_each;               /* with keep_text: kernels are compiled one by one, so that each text is that of one kernel; of those that
-	                               * share code, one is */
+	                               * share code, one is. The plan has no code, and cannot run */
 	void (*see)(void *env, struct lo_low *L, const rt_plan *p); /* NULL, or called with each plan that is made, first with those of regions;
 	                               * without keep_text no kernel of them is compiled */
 	void *see_env;

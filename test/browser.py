@@ -106,7 +106,7 @@ class Browser:
             "ArrowRight": (39, "")}
 
     def key(self, key, shift=False):
-        code, text = self.KEYS.get(key, (ord(key.upper()) if key.isalnum() else 0, key))
+        code, text = self.KEYS.get(key, (ord(key.upper()) if len(key) == 1 and key.isalnum() else 0, key if len(key) == 1 else ""))
         common = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)

@@ -84,7 +84,7 @@ def step_of_gpt(b, folder):
 def boxes_do_not_overlap(b):
     """Steps are apart, and each node lies in the box of its step."""
     wrong = b.run("""(() => {
-        const box = (g) => { const r = g.querySelector('rect'); return ['x', 'y', 'width', 'height'].map((k) => Number(r.getAttribute(k))); };
+        const of = (r) => ['x', 'y', 'width', 'height'].map((k) => Number(r.getAttribute(k))), box = (g) => of(g.querySelector('rect'));
         const all = [...document.querySelectorAll('.group')].map(box), nodes = [...document.querySelectorAll('.node')].map(box);
         const meet = ([x, y, w, h], [u, v, p, q]) => x < u + p - 0.5 && u < x + w - 0.5 && y < v + q - 0.5 && v < y + h - 0.5;
         let n = 0;

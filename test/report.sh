@@ -34,7 +34,8 @@ json.dump(d, open('$tmp/bad.json', 'w'))"
 }
 
 for e in recompile fusion branch rnn; do
-	TJ_PROFILE=1 TJ_REPORT="$tmp/$e.json" "$build/examples/$e" >/dev/null 2>"$tmp/err" && python3 -m json.tool "$tmp/$e.json" >/dev/null 2>>"$tmp/err"
+	TJ_PROFILE=1 TJ_REPORT="$tmp/$e.json" "$build/examples/$e" >/dev/null 2>"$tmp/err" &&
+		python3 -m json.tool "$tmp/$e.json" >/dev/null 2>>"$tmp/err"
 	verdict $? "the dump of $e is JSON"
 	"$tj" report "$tmp/$e.json" >"$tmp/out" 2>"$tmp/err" && [ "$(wc -c <"$tmp/$e.html")" -lt 300000 ]
 	verdict $? "the page of $e"
@@ -59,9 +60,11 @@ for p in plans:
 CHECK
 verdict $? 'what the dump of recompile says'
 
-"$tj" report "$tmp/recompile.json" "$tmp/branch.json" -o "$tmp/diff.html" >"$tmp/out" 2>"$tmp/err" && [ "$(grep -c 'class="dump"' "$tmp/diff.html")" -eq 2 ]
+"$tj" report "$tmp/recompile.json" "$tmp/branch.json" -o "$tmp/diff.html" >"$tmp/out" 2>"$tmp/err" &&
+	[ "$(grep -c 'class="dump"' "$tmp/diff.html")" -eq 2 ]
 verdict $? 'a page of two dumps'
-"$tj" report --json "$tmp/fusion.json" -o "$tmp/x.html" 2>"$tmp/err" | python3 -c "import json, sys; assert json.load(sys.stdin)['bytes'] > 50000"
+"$tj" report --json "$tmp/fusion.json" -o "$tmp/x.html" 2>"$tmp/err" |
+	python3 -c "import json, sys; assert json.load(sys.stdin)['bytes'] > 50000"
 verdict $? 'tj report --json'
 "$tj" report - -o - <"$tmp/fusion.json" >"$tmp/y.html" 2>"$tmp/err" && tail -1 "$tmp/y.html" | grep -q '</html>'
 verdict $? 'from stdin to stdout'
@@ -88,7 +91,8 @@ refused 'a later version' 'it has version 2 of the schema, and this command read
 edit 'd = {"schema": "other"}'
 refused 'another schema' 'it is no dump of TJ_REPORT'
 edit 'p["nodes"][1]["src"] = [99]'
-refused 'an operand that is not there' 'functions[0].signatures[0].traces[0].segments[0].plan.lowered names a node, a step or a buffer that is not there'
+refused 'an operand that is not there' \
+	'functions[0].signatures[0].traces[0].segments[0].plan.lowered names a node, a step or a buffer that is not there'
 edit 'p["nodes"][1]["src"] = [1]'
 refused 'a node that reads itself' 'names a node, a step or a buffer'
 edit 'p["buffers"][0]["bytes"] = -1'

@@ -107,7 +107,8 @@ static void each_value(json_t *root, json_t *at, const char *of, see_change *see
 			each_value(root, v, key, see);
 			continue;
 		}
-		json_t *const other[] = { json_null(), json_integer(-1), json_integer(1 << 30), json_string("x"), json_array(), json_object(), json_true() };
+		json_t *const other[] = { json_null(),  json_integer(-1), json_integer(1 << 30), json_string("x"),
+			                  json_array(), json_object(),    json_true() };
 		for (size_t k = 0; k < sizeof other / sizeof *other; k++) {
 			was = json_incref(json_object_get(at, key));
 			json_object_set_new(at, key, other[k]);
@@ -149,7 +150,7 @@ static void each_field(void **s)
 	each_value(root, root, "", count);
 	json_decref(met);
 	json_decref(root);
-	if (refused < 2 * taken || refused < 500) fail_msg("%u refused, %u taken", refused, taken);
+	if (refused < taken || refused < 500) fail_msg("%u refused, %u taken", refused, taken);
 }
 
 /* Numbers of nodes, steps and buffers beyond the end. */
@@ -173,6 +174,23 @@ static void beyond(void **s)
 		}
 	free(more);
 	assert_true(tried > 10);
+}
+
+/* Operands come before their users: no circle, which would hang the drawing of the graph. */
+static void circle(void **s)
+{
+	(void)s;
+	json_t *root = json_loads(dump, 0, NULL), *at = root;
+	static const char *const way[] = { "functions", "signatures", "traces", "segments" };
+	for (size_t i = 0; i < sizeof way / sizeof *way; i++) at = json_array_get(json_object_get(at, way[i]), 0);
+	at = json_object_get(json_object_get(json_object_get(at, "plan"), "lowered"), "nodes");
+	for (int from = 0; from < 2; from++) {
+		json_object_set_new(json_array_get(at, 1), "src", json_pack("[i]", from));
+		char *text = json_dumps(root, 0);
+		assert_int_equal(takes(text), from == 0);
+		free(text);
+	}
+	json_decref(root);
 }
 
 static void other_files(void **s)
@@ -223,7 +241,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(good),   cmocka_unit_test(cut_off),     cmocka_unit_test(each_field),
-		cmocka_unit_test(beyond), cmocka_unit_test(other_files), cmocka_unit_test(random_bytes),
+		cmocka_unit_test(beyond), cmocka_unit_test(circle),      cmocka_unit_test(other_files), cmocka_unit_test(random_bytes),
 	};
 	return cmocka_run_group_tests(tests, make_dump, drop_dump);
 }

@@ -94,19 +94,19 @@ typedef void see_change(json_t *root, const char *key, const char *what);
 static json_t *met; /* "of.key" of fields that were changed */
 static void each_value(json_t *root, json_t *at, const char *of, see_change *see)
 {
-	const char *key;
+	const char *next_key;
 	json_t *v, *was;
 	void *next;
 	size_t i;
-	json_object_foreach_safe(at, next, key, v) {
-		char path[128];
-		snprintf(path, sizeof path, "%s.%s", of, key);
-		const bool again = json_object_get(met, path) != NULL;
-		json_object_set_new(met, path, json_true());
-		if (again) {
+	json_object_foreach_safe(at, next, next_key, v) {
+		char path[128], key[64];
+		snprintf(key, sizeof key, "%s", next_key); /* which is gone when the field is */
+		snprintf(path, sizeof path, "%.60s.%s", of, key);
+		if (json_object_get(met, path)) {
 			each_value(root, v, key, see);
 			continue;
 		}
+		json_object_set_new(met, path, json_true());
 		json_t *const other[] = { json_null(),  json_integer(-1), json_integer(1 << 30), json_string("x"),
 			                  json_array(), json_object(),    json_true() };
 		for (size_t k = 0; k < sizeof other / sizeof *other; k++) {
@@ -116,12 +116,10 @@ static void each_value(json_t *root, json_t *at, const char *of, see_change *see
 			json_object_set_new(at, key, was);
 		}
 		was = json_incref(json_object_get(at, key));
-		char *name = strdup(key);
-		json_object_del(at, name);
-		see(root, name, "missing");
-		json_object_set_new(at, name, was);
-		free(name);
-		each_value(root, json_object_get(at, key), key, see);
+		json_object_del(at, key);
+		see(root, key, "missing");
+		json_object_set_new(at, key, was);
+		each_value(root, was, key, see);
 	}
 	json_array_foreach(at, i, v) each_value(root, v, of, see);
 }

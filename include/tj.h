@@ -248,6 +248,8 @@ typedef struct tj_open_opts {
 	bool time_guards;      /* like TJ_TIME_GUARDS=1: measure the time of guards, for tj_fn_stats() and tj_explain() */
 	const char *cache;     /* like TJ_CACHE: the folder of compiled kernels; "off": none; "ro:folder": nothing is written there. Default:
 	                        * $XDG_CACHE_HOME/tjit, else $HOME/.cache/tjit */
+	const char *report;    /* like TJ_REPORT: a file, written when the last context is closed or the process exits, see tj_report(). %p in it
+	                        * becomes the number of the process; the second engine of a process writes run.2.json for run.json */
 } tj_open_opts;
 
 TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* becomes the thread's current context; NULL when out of memory */
@@ -1028,6 +1030,19 @@ TJ_API void tj_dump(tj_fn *f, tj_dump_what what, FILE *out);   /* every plan of 
 TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);
 TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the topics; "help" lists them */
 TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; a missing one has its reason: "llvm: ..." */
+
+/* Writes what the engine of c knows of its functions as a file of JSON (docs/REPORT.md): traces with their guards, why calls were traced
+ * again, graphs with the kernels that compute them, texts of kernels and their code, memory, times, settings and versions.
+ * `tj report FILE -o run.html` makes a page of it. For its texts each kernel goes through LLVM once more: 2 to 5 ms
+ * each. Not in a body. Other threads may call functions meanwhile, but not free any. TJ_ERR_IO: the file cannot be written. */
+typedef struct tj_report_opts {
+	size_t size;
+	uint64_t text_bytes;   /* room for the texts of kernels, their code and its assembly, all together; 0: 8 MiB. What has no room is left
+	                        * out, and the report says so */
+	bool no_code;          /* nothing is compiled for the report: it has the kernels' own text, but neither code nor assembly */
+} tj_report_opts;
+TJ_API tj_status tj_report_at(const char *site, tj_ctx *c, const char *path, const tj_report_opts *opts); /* opts may be NULL */
+#define tj_report(c, path, opts) tj_report_at(TJ_SITE, c, path, opts)
 
 /* Export: a function becomes a file that another program calls, without its body, without tracing it and without a compiler
  * (docs/EXPORT.md).

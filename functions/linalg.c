@@ -214,8 +214,8 @@ tj_tensor *tj_lstsq_at(const char *site, tj_tensor *a, tj_tensor *b)
 }
 
 /* ---- the exponential ---- */
-/* Higham, "The scaling and squaring method for the matrix exponential revisited", 2005: the Pade approximant of degree 13 of a / 2^s, squared
- * s times. s depends on the 1-norm of the matrix, which is data, so MOST squarings are there, and a choice behind each. */
+/* Higham, "The scaling and squaring method for the matrix exponential revisited", 2005: the Pade approximant of degree 13 of a / 2^s,
+ * squared s times. s depends on the 1-norm of the matrix, which is data, so MOST squarings are there, and a choice behind each. */
 tj_tensor *tj_matrix_exp_at(const char *site, tj_tensor *a)
 {
 	enum { MOST = 12 };

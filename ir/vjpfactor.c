@@ -68,7 +68,8 @@ ir_ref ir_vjp_lu(ir_graph *g, ir_ref y, ir_ref grad, int64_t n, const char *site
 	ir_meta square = t;
 	square.dim[t.rank - 1] = n;
 	const ir_ref packed = columns(&m, y, 0, n), part = columns(&m, grad, 0, n), up = turned(&m, packed);
-	const ir_ref here = ir_emit(g, IR_eye, 0, NULL, 3, (int64_t[]){ t.dtype, n, n }, site), one = here == IR_NONE ? here : ir_keep_device(g, here, ir_at(g, y));
+	const ir_ref here = ir_emit(g, IR_eye, 0, NULL, 3, (int64_t[]){ t.dtype, n, n }, site);
+	const ir_ref one = here == IR_NONE ? here : ir_keep_device(g, here, ir_at(g, y));
 	const ir_ref below = low(&m, packed, -1);
 	const ir_ref l = op2(&m, IR_add, below, one), left = product(&m, turned(&m, l), low(&m, part, -1));
 	const ir_ref u = high(&m, packed), right = product(&m, high(&m, part), turned(&m, u));

@@ -24,13 +24,13 @@ tj_tensor *tj_complex_at(const char *site, tj_tensor *re, tj_tensor *im)
 	return tj_broadcast_tensors(TJ_LIST(re, im), part) < 0 ? part[0] : pairs(site, part[0], part[1]);
 }
 
-tj_tensor *tj_real_at(const char *site, tj_tensor *z)
+tj_tensor *tj_real_part_at(const char *site, tj_tensor *z)
 {
 	tj_tensor *bad = bad_pairs(site, "real", "z", z);
 	return bad ? bad : re_of(site, z);
 }
 
-tj_tensor *tj_imag_at(const char *site, tj_tensor *z)
+tj_tensor *tj_imag_part_at(const char *site, tj_tensor *z)
 {
 	tj_tensor *bad = bad_pairs(site, "imag", "z", z);
 	return bad ? bad : im_of(site, z);

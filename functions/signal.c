@@ -75,7 +75,7 @@ tj_tensor *tj_istft_at(const char *site, tj_tensor *x, int64_t n, int64_t length
 	if (rank == 3) x = tj_unsqueeze(x, 0);
 	x = tj_transpose(x, 1, 2);
 	if (w.normalized) x = tj_mul(x, tj_f(sqrt((double)n)));
-	tj_tensor *part = w.whole ? tj_real(tj_ifft(x, 0, -1, TJ_FFT_BACKWARD)) : tj_irfft(x, n, -1, TJ_FFT_BACKWARD);
+	tj_tensor *part = w.whole ? tj_real_part(tj_ifft(x, 0, -1, TJ_FFT_BACKWARD)) : tj_irfft(x, n, -1, TJ_FFT_BACKWARD);
 	tj_tensor *ones = tj_ones_like(tj_narrow(part, 0, 0, 1)), *weight = w.window ? tj_mul(ones, tj_square(w.window)) : ones;
 	tj_tensor *y = overlapped(site, w.window ? tj_mul(part, w.window) : part, w.hop), *sum = overlapped(site, weight, w.hop);
 	if (tj_is_poison(y) || tj_is_poison(sum)) return tj_is_poison(y) ? y : sum;
@@ -113,7 +113,7 @@ static tj_tensor *dct2(const char *site, tj_tensor *x)
 	tj_tensor *even = tj_slice(x, last, 0, n, 2), *odd = n > 1 ? tj_flip(tj_slice(x, last, 1, n, 2), TJ_AXES(last)) : NULL, *c, *s;
 	tj_tensor *y = tj_rdft(odd ? tj_cat(TJ_LIST(even, odd), last) : even, last);
 	quarter_turns(site, x, h, 1.57079632679489661923 / (double)n, &c, &s);
-	tj_tensor *re = tj_real(y), *im = tj_imag(y); /* w(k) (re + i im): the real part is element k, the imaginary one minus element n - k */
+	tj_tensor *re = tj_real_part(y), *im = tj_imag_part(y); /* w(k) (re + i im): the real part is element k, the imaginary one minus element n - k */
 	tj_tensor *front = tj_mul(tj_add(tj_mul(re, c), tj_mul(im, s)), tj_f(2)), *back = tj_mul(tj_sub(tj_mul(re, s), tj_mul(im, c)), tj_f(2));
 	if (n == 1) return front;
 	return tj_cat(TJ_LIST(front, tj_flip(tj_slice(back, last, 1, n - n / 2, 1), TJ_AXES(last))), last);

@@ -2923,11 +2923,12 @@ TJ_API tj_tensor *tj_matrix_exp_at(const char *site, tj_tensor *a);
 /* Complex numbers are pairs, real and imaginary part, along a last axis of size 2, as PyTorch's view_as_real(); docs/FFT.md says why. Axes
  * and sizes of what takes or gives pairs are those of the complex numbers: the axis of the pairs is not counted.
  *
- * complex: pairs of two parts, which broadcast. real, imag, conj. complex_abs: hypot(re, im). angle: atan2(im, re). polar: abs cos(angle)
+ * complex: pairs of two parts, which broadcast. real_part, imag_part, conj. complex_abs: hypot(re, im). angle: atan2(im, re). polar: abs
+ * cos(angle)
  * and abs sin(angle). complex_mul: (x u - y v, x v + y u). complex_div: by Smith's algorithm, without overflow between. complex_exp. */
 TJ_API tj_tensor *tj_complex_at(const char *site, tj_tensor *re, tj_tensor *im);
-TJ_API tj_tensor *tj_real_at(const char *site, tj_tensor *z);
-TJ_API tj_tensor *tj_imag_at(const char *site, tj_tensor *z);
+TJ_API tj_tensor *tj_real_part_at(const char *site, tj_tensor *z);
+TJ_API tj_tensor *tj_imag_part_at(const char *site, tj_tensor *z);
 TJ_API tj_tensor *tj_conj_at(const char *site, tj_tensor *z);
 TJ_API tj_tensor *tj_complex_abs_at(const char *site, tj_tensor *z);
 TJ_API tj_tensor *tj_angle_at(const char *site, tj_tensor *z);
@@ -2936,8 +2937,8 @@ TJ_API tj_tensor *tj_complex_exp_at(const char *site, tj_tensor *z);
 TJ_API tj_tensor *tj_complex_mul_at(const char *site, tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_complex_div_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_complex(re, im) tj_complex_at(TJ_SITE, re, im) /* tj_complex([1., 2.], [3., 4.]) = [[1., 3.], [2., 4.]] */
-#define tj_real(z) tj_real_at(TJ_SITE, z) /* tj_real([[1., 3.], [2., 4.]]) = [1., 2.] */
-#define tj_imag(z) tj_imag_at(TJ_SITE, z) /* tj_imag([[1., 3.], [2., 4.]]) = [3., 4.] */
+#define tj_real_part(z) tj_real_part_at(TJ_SITE, z) /* tj_real_part([[1., 3.], [2., 4.]]) = [1., 2.] */
+#define tj_imag_part(z) tj_imag_part_at(TJ_SITE, z) /* tj_imag_part([[1., 3.], [2., 4.]]) = [3., 4.] */
 #define tj_conj(z) tj_conj_at(TJ_SITE, z) /* tj_conj([1., 3.]) = [1., -3.] */
 #define tj_complex_abs(z) tj_complex_abs_at(TJ_SITE, z) /* tj_complex_abs([3., 4.]) = 5. */
 #define tj_angle(z) tj_angle_at(TJ_SITE, z) /* tj_angle([[1., 0.], [0., 2.]]) = [0., 1.5708] */

@@ -2275,14 +2275,14 @@ inline tensor matrix_exp(operand a) { return detail::made(tj_matrix_exp_at(a.sit
 // ---- Fourier transforms, complex numbers, signals ----
 /// Complex numbers are pairs, real and imaginary part, along a last axis of size 2, as PyTorch's view_as_real(); docs/FFT.md says why.
 /// Axes and sizes of what takes or gives pairs are those of the complex numbers: the axis of the pairs is not counted. complex: pairs of
-/// two parts, which broadcast. real, imag, conj. complex_abs: hypot(re, im). angle: atan2(im, re). polar: abs cos(angle) and abs
-/// sin(angle). complex_mul: (x u - y v, x v + y u). complex_div: by Smith's algorithm, without overflow between. complex_exp.
+/// two parts, which broadcast. real_part, imag_part, conj. complex_abs: hypot(re, im). angle: atan2(im, re). polar: abs cos(angle) and
+/// abs sin(angle). complex_mul: (x u - y v, x v + y u). complex_div: by Smith's algorithm, without overflow between. complex_exp.
 /// C: tj_complex([1., 2.], [3., 4.]) = [[1., 3.], [2., 4.]]
 inline tensor complex(operand re, operand im) { return detail::made(tj_complex_at(re.site(), re.get(), im.get()), re); }
-/// C: tj_real([[1., 3.], [2., 4.]]) = [1., 2.]
-inline tensor real(operand z) { return detail::made(tj_real_at(z.site(), z.get()), z); }
-/// C: tj_imag([[1., 3.], [2., 4.]]) = [3., 4.]
-inline tensor imag(operand z) { return detail::made(tj_imag_at(z.site(), z.get()), z); }
+/// C: tj_real_part([[1., 3.], [2., 4.]]) = [1., 2.]
+inline tensor real_part(operand z) { return detail::made(tj_real_part_at(z.site(), z.get()), z); }
+/// C: tj_imag_part([[1., 3.], [2., 4.]]) = [3., 4.]
+inline tensor imag_part(operand z) { return detail::made(tj_imag_part_at(z.site(), z.get()), z); }
 /// C: tj_conj([1., 3.]) = [1., -3.]
 inline tensor conj(operand z) { return detail::made(tj_conj_at(z.site(), z.get()), z); }
 /// C: tj_complex_abs([3., 4.]) = 5.

@@ -1207,8 +1207,8 @@ static T f_complex(M *m, T x)
 	case 3: return tj_complex_exp(z);
 	case 4: return tj_complex_mul(z, tj_conj(z));
 	case 5: return tj_complex_div(z, tj_add(pairs_with(m, x), tj_i(7)));
-	case 6: return tj_real(z);
-	default: return tj_imag(z);
+	case 6: return tj_real_part(z);
+	default: return tj_imag_part(z);
 	}
 }
 static T f_transform(M *m, T x)

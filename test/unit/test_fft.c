@@ -254,7 +254,7 @@ static void several_axes(void **s)
 	tj_tensor *in = tj_from_data(c, TJ_F64, TJ_SHAPE(3, 4, 5), x), *z = tj_complex(in, tj_flip(in, TJ_AXES(0)));
 	tj_read(in, want, sizeof want);
 	near(tj_irfftn(tj_rfftn(in, NULL, TJ_ALL, TJ_FFT_ORTHO), TJ_SHAPE(3, 4, 5), TJ_ALL, TJ_FFT_ORTHO), want, 60, "irfftn of rfftn");
-	near(tj_real(tj_ifftn(tj_fftn(z, NULL, TJ_ALL, TJ_FFT_FORWARD), NULL, TJ_ALL, TJ_FFT_FORWARD)), want, 60, "ifftn of fftn");
+	near(tj_real_part(tj_ifftn(tj_fftn(z, NULL, TJ_ALL, TJ_FFT_FORWARD), NULL, TJ_ALL, TJ_FFT_FORWARD)), want, 60, "ifftn of fftn");
 	tj_tensor *whole = tj_fftn(tj_complex(in, tj_zeros_like(in)), NULL, TJ_AXES(0, 2), TJ_FFT_BACKWARD); /* its half is rfftn */
 	double half[2 * 36];
 	tj_read(tj_narrow(whole, 2, 0, 3), half, sizeof half);
@@ -288,12 +288,12 @@ static void signals(void **s)
 			                 .normalized = k == 2 };
 		near(tj_istft(tj_stft(f64_of(c, x, LONGEST), 16, &o), 16, LONGEST, &o), x, LONGEST, "istft of stft");
 	}
-	tj_tensor *h = tj_hilbert(f64_of(c, x, 21), 0, 0), *turned = tj_hilbert(tj_imag(h), 0, 0);
-	near(tj_real(h), x, 21, "the real part of hilbert");
+	tj_tensor *h = tj_hilbert(f64_of(c, x, 21), 0, 0), *turned = tj_hilbert(tj_imag_part(h), 0, 0);
+	near(tj_real_part(h), x, 21, "the real part of hilbert");
 	double mean = 0;
 	for (int i = 0; i < 21; i++) mean += x[i] / 21;
 	for (int i = 0; i < 21; i++) want[i] = mean - x[i]; /* twice: the signal, negative, without its mean */
-	near(tj_imag(turned), want, 21, "hilbert twice");
+	near(tj_imag_part(turned), want, 21, "hilbert twice");
 	kit_ok(c);
 	tj_check(c);
 	assert_true(tj_is_poison(tj_istft(tj_zeros(TJ_F64, TJ_SHAPE(3, 4, 2)), 9, 0, NULL)));

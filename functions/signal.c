@@ -113,7 +113,8 @@ static tj_tensor *dct2(const char *site, tj_tensor *x)
 	tj_tensor *even = tj_slice(x, last, 0, n, 2), *odd = n > 1 ? tj_flip(tj_slice(x, last, 1, n, 2), TJ_AXES(last)) : NULL, *c, *s;
 	tj_tensor *y = tj_rdft(odd ? tj_cat(TJ_LIST(even, odd), last) : even, last);
 	quarter_turns(site, x, h, 1.57079632679489661923 / (double)n, &c, &s);
-	tj_tensor *re = tj_real_part(y), *im = tj_imag_part(y); /* w(k) (re + i im): the real part is element k, the imaginary one minus element n - k */
+	/* w(k) (re + i im): the real part is element k, the imaginary one minus element n - k */
+	tj_tensor *re = tj_real_part(y), *im = tj_imag_part(y);
 	tj_tensor *front = tj_mul(tj_add(tj_mul(re, c), tj_mul(im, s)), tj_f(2)), *back = tj_mul(tj_sub(tj_mul(re, s), tj_mul(im, c)), tj_f(2));
 	if (n == 1) return front;
 	return tj_cat(TJ_LIST(front, tj_flip(tj_slice(back, last, 1, n - n / 2, 1), TJ_AXES(last))), last);

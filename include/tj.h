@@ -2924,7 +2924,8 @@ TJ_API tj_tensor *tj_matrix_exp_at(const char *site, tj_tensor *a);
  * and sizes of what takes or gives pairs are those of the complex numbers: the axis of the pairs is not counted.
  *
  * complex: pairs of two parts, which broadcast. real_part, imag_part, conj. complex_abs: hypot(re, im). angle: atan2(im, re). polar: abs
- * cos(angle) and abs sin(angle). complex_mul: (x u - y v, x v + y u). complex_div: by Smith's algorithm, without overflow between. complex_exp. */
+ * cos(angle) and abs sin(angle). complex_mul: (x u - y v, x v + y u). complex_div: by Smith's algorithm, without overflow between.
+ * complex_exp. */
 TJ_API tj_tensor *tj_complex_at(const char *site, tj_tensor *re, tj_tensor *im);
 TJ_API tj_tensor *tj_real_part_at(const char *site, tj_tensor *z);
 TJ_API tj_tensor *tj_imag_part_at(const char *site, tj_tensor *z);

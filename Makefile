@@ -135,6 +135,7 @@ uninstall:  ## remove what `make install` with the same PREFIX and DESTDIR insta
 
 # ---- the command tj: cli/README.md ----
 bindir     ?= $(PREFIX)/bin
+$(BUILD)/cli/page.o: $(wildcard report/*.html report/*.css report/*.js)
 # what is linked, and where it finds the library from its own folder
 LINKTJ     = $(CC) $(OPT) $(EXTRA) -o $1 $(CLIOBJ) -L$(BUILD) -ltj -ljansson -lz -lm -Wl,-rpath,'$$ORIGIN/$2'
 $(BUILD)/tj: $(CLIOBJ) $(BUILD)/libtj.so | $(BUILD)/libtj-llvm.so

@@ -37,7 +37,7 @@ typedef struct cli_command {
 	const cli_option *option;
 	int (*run)(cli_words *w); /* an exit code */
 } cli_command;
-extern const cli_command cli_cache, cli_compile, cli_convert, cli_help, cli_info, cli_run, cli_show, cli_top;
+extern const cli_command cli_cache, cli_compile, cli_convert, cli_help, cli_info, cli_report, cli_run, cli_show, cli_top;
 const cli_command *cli_command_at(int i); /* NULL behind the last one */
 const cli_command *cli_find(const char *name);
 const char *cli_command_name(const void *unused, int i);

@@ -188,6 +188,7 @@ static const struct { const char *name, *doc; } variables[] = {
 	{ "TJ_PERF", "map, jitdump: perf is told of kernels" },
 	{ "TJ_GDB", "1: gdb is told of kernels" },
 	{ "TJ_LIVE", "1: tj top can watch the process" },
+	{ "TJ_REPORT", "file: all that is known of the functions, for tj report" },
 	{ "TJ_TIME_GUARDS", "1: guards are timed" },
 };
 enum { VARIABLES = sizeof variables / sizeof *variables };

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 /* The one table of commands; `tj help` lists them in this order. */
-static const cli_command *const commands[] = { &cli_info, &cli_show,  &cli_compile, &cli_convert, &cli_run,
-	                                       &cli_cache, &cli_top, &cli_help,    NULL };
+static const cli_command *const commands[] = { &cli_info, &cli_show, &cli_compile, &cli_convert, &cli_run, &cli_report, &cli_cache,
+	                                       &cli_top, &cli_help, NULL };
 
 const cli_command *cli_command_at(int i) { return commands[i]; }
 

@@ -190,7 +190,7 @@ static tj_status compile_units(lo_compile *job, cg_unit *u, cg_owns *owns, int b
 		return rt_fail(err, TJ_ERR_NOMEM, "codegen", "out of memory");
 	if (job->keep_text) job->text = dump(job, u, owns, t, bits);
 	if (job->keep_assembly && job->text) job->assembly = cg_assembly_of(t, job->text, strlen(job->text), err);
-	return obtain(job, u, owns, bits, *p, err);
+	return job->only_text ? TJ_OK : obtain(job, u, owns, bits, *p, err);
 }
 
 /* For tests. */

@@ -18,7 +18,7 @@ typedef struct object {
 	rt_arena mem;
 	uint32_t entry;          /* of the function in the blob */
 	rt_vec(rt_piece) piece;
-	rt_vec(rt_row) row;
+	rt_vec(rt_line_row) row;
 	rt_vec(const char *) file;
 	bool oom;
 } object;
@@ -199,8 +199,8 @@ static void emit(object *o, program *p)
 {
 	const uint64_t from = p->address - o->function->st_value;
 	if (!p->here || from >= o->function->st_size || p->line > INT32_MAX) return;
-	const rt_row row = { o->entry + (uint32_t)from, file_of(o, p), (uint32_t)p->line };
-	rt_row *last = o->row.n ? &o->row.v[o->row.n - 1] : NULL;
+	const rt_line_row row = { o->entry + (uint32_t)from, file_of(o, p), (uint32_t)p->line };
+	rt_line_row *last = o->row.n ? &o->row.v[o->row.n - 1] : NULL;
 	if (last && (row.at < last->at || (last->file == row.file && last->line == row.line))) return;
 	if (last && last->at == row.at) *last = row;
 	else if (o->file.n && !rt_push(&o->row, row)) o->oom = true;
@@ -325,7 +325,7 @@ static void add_own(object *o, const char *kernel, const rt_blob *b, uint64_t at
 		o->oom |= !p.name || !rt_push(&o->piece, p);
 	}
 	for (uint32_t i = 0; i < d.nrow; i++) {
-		rt_row row = { d.row[i].at + (uint32_t)at, d.row[i].file + files, d.row[i].line };
+		rt_line_row row = { d.row[i].at + (uint32_t)at, d.row[i].file + files, d.row[i].line };
 		o->oom |= !rt_push(&o->row, row);
 	}
 }

@@ -74,7 +74,7 @@ T *tj_svdvals_at(const char *site, T *x)
 /* ---- ranks and inverses ---- */
 static double unit(tj_dtype t) { return t == TJ_F64 ? 0x1p-52 : t == TJ_F32 ? 0x1p-23 : t == TJ_F16 ? 0x1p-10 : 0x1p-7; }
 
-/* sizes: absolute eigenvalues or singular values, [...,k]; what is no larger than the result, [...,1], counts as 0. x: of which they are. */
+/* sizes: absolute eigenvalues or singular values of x, [...,k]; what is no larger than the result, [...,1], counts as 0. */
 static T *least(const char *site, T *sizes, T *x, const tj_rank_opts *o)
 {
 	const double rtol = o->rtol == 0 && o->atol == 0 ? unit(tj_dtype_of(x)) * (double)larger(x) : o->rtol;
@@ -88,7 +88,7 @@ static T *bad_tolerance(const char *site, const char *op, const tj_rank_opts *o)
 	return tj_fail(TJ_ERR_ARG, op, "tolerances are 0 or more", ".atol is %g, .rtol %g", o->atol, o->rtol);
 }
 
-/* i64 or x's dtype, of the shape of x without its last axes, with these two at the end if they are above 0 */
+/* Of the shape of x without its last two axes; behind it m and n, unless they are -1. */
 static T *zeros(const char *site, T *x, tj_dtype t, int64_t m, int64_t n)
 {
 	fn_dims s = fn_shape_of(x);

@@ -248,6 +248,8 @@ typedef struct tj_open_opts {
 	bool time_guards;      /* like TJ_TIME_GUARDS=1: measure the time of guards, for tj_fn_stats() and tj_explain() */
 	const char *cache;     /* like TJ_CACHE: the folder of compiled kernels; "off": none; "ro:folder": nothing is written there. Default:
 	                        * $XDG_CACHE_HOME/tjit, else $HOME/.cache/tjit */
+	const char *report;    /* like TJ_REPORT: a file, written when the last context is closed or the process exits, see tj_report(). %p in it
+	                        * becomes the number of the process; the second engine of a process writes run.2.json for run.json */
 	const char *linalg;    /* like TJ_LINALG, for the whole process: who computes eigenvalues and singular values. "lapack": liblapack.so.3 (or
 	                        * libopenblas.so.0); without it they are errors. "own": rotations of tjit. "auto": LAPACK if it is there */
 } tj_open_opts;
@@ -1030,6 +1032,19 @@ TJ_API void tj_dump(tj_fn *f, tj_dump_what what, FILE *out);   /* every plan of 
 TJ_API void tj_fn_stats(tj_fn *f, tj_stats *out);
 TJ_API tj_status tj_log_topics(tj_ctx *c, const char *topics); /* replaces the topics; "help" lists them */
 TJ_API const char *const *tj_backends(void);                   /* names, NULL-terminated; a missing one has its reason: "llvm: ..." */
+
+/* Writes what the engine of c knows of its functions as a file of JSON (docs/REPORT.md): traces with their guards, why calls were traced
+ * again, graphs with the kernels that compute them, texts of kernels and their code, memory, times, settings and versions.
+ * `tj report FILE -o run.html` makes a page of it. For its texts each kernel goes through LLVM once more: 2 to 5 ms
+ * each. Not in a body. Other threads may call functions meanwhile, but not free any. TJ_ERR_IO: the file cannot be written. */
+typedef struct tj_report_opts {
+	size_t size;
+	uint64_t text_bytes;   /* room for the texts of kernels, their code and its assembly, all together; 0: 8 MiB. What has no room is left
+	                        * out, and the report says so */
+	bool no_code;          /* nothing is compiled for the report: it has the kernels' own text, but neither code nor assembly */
+} tj_report_opts;
+TJ_API tj_status tj_report_at(const char *site, tj_ctx *c, const char *path, const tj_report_opts *opts); /* opts may be NULL */
+#define tj_report(c, path, opts) tj_report_at(TJ_SITE, c, path, opts)
 
 /* Export: a function becomes a file that another program calls, without its body, without tracing it and without a compiler
  * (docs/EXPORT.md).
@@ -2885,6 +2900,43 @@ TJ_API tj_tensor *tj_cosine_window_at(const char *site, tj_dtype dtype, int64_t 
 /* tj_cosine_window(TJ_F32, 2, false) = [0.7071, 0.7071] */
 
 /* ==== layers: functions that are made of the ones above (functions/) ==== */
+
+/* ---- linear algebra ---------------------------------------------------------------------------------- */
+
+/* torch.linalg's functions on matrices, the last two axes of f32 or f64 (f16 and bf16 are computed in f32); the others are a batch, and
+ * broadcast. b: [...,n,k], or a vector [n] or [...,n] with a's batch. They have gradients of any order; docs/LINALG.md says how they are
+ * computed.
+ *
+ * solve: a x = b, a singular matrix is an error. solve_triangular: a is triangular, the other triangle is not read; unit: its diagonal
+ * counts as ones. cholesky_solve: l l' x = b. inv, det, slogdet: its first result is the sign. lu: p, l and u of a = p l u. lu_solve: with
+ * tj_lu_packed(a), for several b. qr: q, and r. lstsq: the x with the least |a x - b|, of an a of full rank; if a has fewer rows than
+ * columns, the shortest x of those with a x = b. matrix_exp. */
+TJ_API tj_tensor *tj_solve_at(const char *site, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_solve_triangular_at(const char *site, tj_tensor *a, tj_tensor *b, bool upper, bool unit);
+TJ_API tj_tensor *tj_cholesky_solve_at(const char *site, tj_tensor *b, tj_tensor *l);
+TJ_API tj_tensor *tj_inv_at(const char *site, tj_tensor *a);
+TJ_API tj_tensor *tj_det_at(const char *site, tj_tensor *a);
+TJ_API tj_tensor *tj_slogdet_at(const char *site, tj_tensor *a, tj_tensor **logabsdet);
+TJ_API tj_tensor *tj_lu_at(const char *site, tj_tensor *a, tj_tensor **l, tj_tensor **u);
+TJ_API tj_tensor *tj_lu_solve_at(const char *site, tj_tensor *packed, tj_tensor *b);
+TJ_API tj_tensor *tj_qr_at(const char *site, tj_tensor *a, tj_tensor **r);
+TJ_API tj_tensor *tj_lstsq_at(const char *site, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_matrix_exp_at(const char *site, tj_tensor *a);
+#define tj_solve(a, b) tj_solve_at(TJ_SITE, a, b) /* tj_solve([[2., 1.], [1., 3.]], [5., 10.]) = [1., 3.] */
+#define tj_solve_triangular(a, b, upper, unit) tj_solve_triangular_at(TJ_SITE, a, b, upper, unit)
+/* tj_solve_triangular([[2., 1.], [9., 4.]], [4., 8.], true, false) = [1., 2.] */
+#define tj_cholesky_solve(b, l) tj_cholesky_solve_at(TJ_SITE, b, l) /* tj_cholesky_solve([4., 10.], [[2., 0.], [0., 5.]]) = [1., 0.4] */
+#define tj_inv(a) tj_inv_at(TJ_SITE, a) /* tj_inv([[2., 0.], [0., 4.]]) = [[0.5, 0.], [0., 0.25]] */
+#define tj_det(a) tj_det_at(TJ_SITE, a) /* tj_det([[0., 2.], [3., 1.]]) = -6. */
+#define tj_slogdet(a, logabsdet) tj_slogdet_at(TJ_SITE, a, logabsdet)
+/* tj_slogdet([[0., 1.], [1., 0.]], &logabsdet) = -1., 0. */
+#define tj_lu(a, l, u) tj_lu_at(TJ_SITE, a, l, u)
+/* tj_lu([[0., 2.], [4., 0.]], &l, &u) = [[0., 1.], [1., 0.]], [[1., 0.], [0., 1.]], [[4., 0.], [0., 2.]] */
+#define tj_lu_solve(packed, b) tj_lu_solve_at(TJ_SITE, packed, b)
+/* tj_lu_solve(tj_lu_packed([[2., 1.], [1., 3.]]), [5., 10.]) = [1., 3.] */
+#define tj_qr(a, r) tj_qr_at(TJ_SITE, a, r) /* tj_qr([[3.], [4.]], &r) = [[-0.6], [-0.8]], [[-5.]] */
+#define tj_lstsq(a, b) tj_lstsq_at(TJ_SITE, a, b) /* tj_lstsq([[1., 0.], [1., 1.], [1., 2.]], [1., 3., 5.]) = [1., 2.] */
+#define tj_matrix_exp(a) tj_matrix_exp_at(TJ_SITE, a) /* tj_matrix_exp([[0., 0.], [0., 0.]]) = [[1., 0.], [0., 1.]] */
 
 /* ---- Fourier transforms, complex numbers, signals ---------------------------------------------------- */
 

@@ -2237,6 +2237,51 @@ inline tensor cosine_window(tj_dtype dtype, int64_t n, bool periodic, caller at 
 	return detail::made(tj_cosine_window_at(at.site(), dtype, n, periodic), at);
 }
 
+// ---- linear algebra ----
+/// torch.linalg's functions on matrices, the last two axes of f32 or f64 (f16 and bf16 are computed in f32); the others are a batch, and
+/// broadcast. b: [...,n,k], or a vector [n] or [...,n] with a's batch. They have gradients of any order; docs/LINALG.md says how they are
+/// computed. solve: a x = b, a singular matrix is an error. solve_triangular: a is triangular, the other triangle is not read; unit: its
+/// diagonal counts as ones. cholesky_solve: l l' x = b. inv, det, slogdet: its first result is the sign. lu: p, l and u of a = p l u.
+/// lu_solve: with tj_lu_packed(a), for several b. qr: q, and r. lstsq: the x with the least |a x - b|, of an a of full rank; if a has
+/// fewer rows than columns, the shortest x of those with a x = b. matrix_exp.
+/// C: tj_solve([[2., 1.], [1., 3.]], [5., 10.]) = [1., 3.]
+inline tensor solve(operand a, operand b) { return detail::made(tj_solve_at(a.site(), a.get(), b.get()), a); }
+/// C: tj_solve_triangular([[2., 1.], [9., 4.]], [4., 8.], true, false) = [1., 2.]
+inline tensor solve_triangular(operand a, operand b, bool upper, bool unit)
+{
+	return detail::made(tj_solve_triangular_at(a.site(), a.get(), b.get(), upper, unit), a);
+}
+/// C: tj_cholesky_solve([4., 10.], [[2., 0.], [0., 5.]]) = [1., 0.4]
+inline tensor cholesky_solve(operand b, operand l) { return detail::made(tj_cholesky_solve_at(b.site(), b.get(), l.get()), b); }
+/// C: tj_inv([[2., 0.], [0., 4.]]) = [[0.5, 0.], [0., 0.25]]
+inline tensor inv(operand a) { return detail::made(tj_inv_at(a.site(), a.get()), a); }
+/// C: tj_det([[0., 2.], [3., 1.]]) = -6.
+inline tensor det(operand a) { return detail::made(tj_det_at(a.site(), a.get()), a); }
+/// C: tj_slogdet([[0., 1.], [1., 0.]], &logabsdet) = -1., 0.
+inline std::array<tensor, 2> slogdet(operand a)
+{
+	tj_tensor *more[1] = {}, *first = tj_slogdet_at(a.site(), a.get(), &more[0]);
+	return detail::made<2>(first, more, a);
+}
+/// C: tj_lu([[0., 2.], [4., 0.]], &l, &u) = [[0., 1.], [1., 0.]], [[1., 0.], [0., 1.]], [[4., 0.], [0., 2.]]
+inline std::array<tensor, 3> lu(operand a)
+{
+	tj_tensor *more[2] = {}, *first = tj_lu_at(a.site(), a.get(), &more[0], &more[1]);
+	return detail::made<3>(first, more, a);
+}
+/// C: tj_lu_solve(tj_lu_packed([[2., 1.], [1., 3.]]), [5., 10.]) = [1., 3.]
+inline tensor lu_solve(operand packed, operand b) { return detail::made(tj_lu_solve_at(packed.site(), packed.get(), b.get()), packed); }
+/// C: tj_qr([[3.], [4.]], &r) = [[-0.6], [-0.8]], [[-5.]]
+inline std::array<tensor, 2> qr(operand a)
+{
+	tj_tensor *more[1] = {}, *first = tj_qr_at(a.site(), a.get(), &more[0]);
+	return detail::made<2>(first, more, a);
+}
+/// C: tj_lstsq([[1., 0.], [1., 1.], [1., 2.]], [1., 3., 5.]) = [1., 2.]
+inline tensor lstsq(operand a, operand b) { return detail::made(tj_lstsq_at(a.site(), a.get(), b.get()), a); }
+/// C: tj_matrix_exp([[0., 0.], [0., 0.]]) = [[1., 0.], [0., 1.]]
+inline tensor matrix_exp(operand a) { return detail::made(tj_matrix_exp_at(a.site(), a.get()), a); }
+
 // ---- Fourier transforms, complex numbers, signals ----
 /// Complex numbers are pairs, real and imaginary part, along a last axis of size 2, as PyTorch's view_as_real(); docs/FFT.md says why.
 /// Axes and sizes of what takes or gives pairs are those of the complex numbers: the axis of the pairs is not counted. complex: pairs of

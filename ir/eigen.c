@@ -90,7 +90,8 @@ static tj_status failed(const batch *B, int64_t i, int64_t st, rt_err *err)
 
 tj_status ir_spectral(ir_op op, const ir_meta *m, void *a, const ir_meta *out, void *to, rt_err *err)
 {
-	batch B = { op, (tj_dtype)out->dtype, 1, m->dim[m->rank - 2], m->dim[m->rank - 1], out->dim[out->rank - 1], tj_dtype_size((tj_dtype)out->dtype) };
+	const tj_dtype t = (tj_dtype)out->dtype;
+	batch B = { op, t, 1, m->dim[m->rank - 2], m->dim[m->rank - 1], out->dim[out->rank - 1], tj_dtype_size(t) };
 	for (int i = 0; i < m->rank - 2; i++) B.n *= m->dim[i];
 	const int64_t step = B.rows * B.columns, result = out->dim[out->rank - 2] * B.k;
 	if (!result) return TJ_OK;

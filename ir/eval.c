@@ -6,8 +6,8 @@
  * by its strides, and computes one scalar. No result depends on layout. Scalars are computed by ir/math.inc (point.c), reductions
  * by the tree (tree.c), matrix products by runtime/chain.c, composites by their decomposition (decomp.c). */
 #include "ir/ir.h"
-#include "ir/factor.h"
 #include "ir/eigen.h"
+#include "ir/packed.h"
 #include "ir/tree.h"
 #include "runtime/chain.h"
 #include "runtime/host.h"

@@ -79,7 +79,7 @@ static void put_input(const ir_graph *g, const ir_node *n, rt_text *t)
 		put_list(t, "strides", n->rank, attr + 2);
 }
 
-static void put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
+void ir_put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
 {
 	const int64_t *attr = ir_attr(g, n);
 	const ir_classinfo *c = &ir_classes[ir_ops[n->op].opclass];
@@ -103,7 +103,7 @@ static void put_attrs(const ir_graph *g, const ir_node *n, rt_text *t)
 static void put_args(const ir_graph *g, const ir_node *n, rt_text *t)
 {
 	for (int k = 0; k < n->nsrc; k++) rt_putf(t, " %%%u", ir_src(g, n, k));
-	put_attrs(g, n, t);
+	ir_put_attrs(g, n, t);
 	if (n->mode & IR_FAST) rt_puts(t, " mode=fast");
 }
 

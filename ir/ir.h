@@ -359,6 +359,7 @@ tj_status ir_pass_dce(const ir_graph *from, ir_graph *to, ir_ref *map, rt_err *e
 tj_status ir_pass_decomp(const ir_graph *from, ir_graph *to, bool (*claim)(const ir_graph *g, ir_ref r), rt_err *err);
 
 /* ---- gtext.c ---- */
+void ir_put_attrs(const ir_graph *g, const ir_node *n, rt_text *t); /* " keepdim=0 axes=1"; nothing if it has none */
 void ir_print(const ir_graph *g, rt_text *t);  /* parses back exactly */
 void ir_table(const ir_graph *g, rt_text *t);  /* a table for people: opcode, name, target, args, shape, site */
 tj_status ir_parse(ir_graph *g, const char *text, rt_err *err); /* message names line and column */

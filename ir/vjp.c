@@ -785,7 +785,8 @@ static void grad_LU(vjp *v)
 	const ir_meta m = meta_of(v, 0);
 	const int64_t n = m.dim[m.rank - 1];
 	if (m.dim[m.rank - 2] != n) {
-		rt_fail(&v->g->err, TJ_ERR_SHAPE, "gradient", "lu: the matrix must be square, it is %lld x %lld", (long long)m.dim[m.rank - 2], (long long)n);
+		rt_fail(&v->g->err, TJ_ERR_SHAPE, "gradient", "lu: the matrix must be square, it is %lld x %lld", (long long)m.dim[m.rank - 2],
+		        (long long)n);
 		return;
 	}
 	const ir_ref y = y_of(v), dy = dy_of(v);

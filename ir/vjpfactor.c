@@ -21,7 +21,10 @@ static ir_ref low(const maker *m, ir_ref a, int64_t k) { return with(m, IR_tril,
 static ir_ref high(const maker *m, ir_ref a) { return with(m, IR_triu, a, 1, (int64_t[]){ 0 }); }
 static ir_ref product(const maker *m, ir_ref a, ir_ref b) { return op2(m, IR_matmul, a, b); }
 static ir_ref rows(const maker *m, ir_ref a, int64_t from, int64_t to) { return with(m, IR_slice, a, 4, (int64_t[]){ -2, from, to, 1 }); }
-static ir_ref columns(const maker *m, ir_ref a, int64_t from, int64_t to) { return with(m, IR_slice, a, 4, (int64_t[]){ -1, from, to, 1 }); }
+static ir_ref columns(const maker *m, ir_ref a, int64_t from, int64_t to)
+{
+	return with(m, IR_slice, a, 4, (int64_t[]){ -1, from, to, 1 });
+}
 static ir_ref both_flipped(const maker *m, ir_ref a)
 {
 	const int rank = rank_of(m, a);
@@ -64,7 +67,8 @@ ir_ref ir_vjp_lu(ir_graph *g, ir_ref y, ir_ref grad, int64_t n, const char *site
 	ir_meta square = t;
 	square.dim[t.rank - 1] = n;
 	const ir_ref packed = columns(&m, y, 0, n), part = columns(&m, grad, 0, n), up = turned(&m, packed);
-	const ir_ref below = low(&m, packed, -1), one = ir_keep_device(g, ir_emit(g, IR_eye, 0, NULL, 3, (int64_t[]){ t.dtype, n, n }, site), ir_at(g, y));
+	const ir_ref here = ir_emit(g, IR_eye, 0, NULL, 3, (int64_t[]){ t.dtype, n, n }, site), one = ir_keep_device(g, here, ir_at(g, y));
+	const ir_ref below = low(&m, packed, -1);
 	const ir_ref l = op2(&m, IR_add, below, one), left = product(&m, turned(&m, l), low(&m, part, -1));
 	const ir_ref u = high(&m, packed), right = product(&m, high(&m, part), turned(&m, u));
 	const ir_ref middle = op2(&m, IR_add, low(&m, left, -1), high(&m, right));

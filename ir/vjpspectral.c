@@ -5,14 +5,19 @@
  *   a = u s v'      u (diag(ds) + (p + p') s + s (q + q')) v'             p of u' du, q of v' dv, divided by s[j]^2 - s[i]^2
  *                   and (du - u u' du) / s v' if a is tall, u ((dv - v v' dv) / s)' if it is wide
  *
- * Formulas: Giles, "An extended collection of matrix derivative results for forward and reverse mode algorithmic differentiation", 2008, 3.1
- * and 3.2; Townsend, "Differentiating the singular value decomposition", 2016.
+ * Formulas: Giles, "An extended collection of matrix derivative results for forward and reverse mode algorithmic differentiation", 2008,
+ * 3.1 and 3.2; Townsend, "Differentiating the singular value decomposition", 2016.
  *
- * Where two values are equal, vectors are not determined, and a quotient is inf, as in PyTorch, but 0 where the numerator is 0. With `zero`,
- * all quotients whose values differ by less than rounding are 0. Values alone have no quotients. */
+ * Where two values are equal, vectors are not determined, and a quotient is inf, as in PyTorch, but 0 where the numerator is 0. With
+ * `zero`, all quotients whose values differ by less than rounding are 0. Values alone have no quotients. */
 #include "ir/vjp.h"
 
-typedef struct maker { ir_graph *g; const char *site; ir_meta t; ir_ref bound; } maker; /* of the result; smaller differences are 0, or IR_NONE */
+typedef struct maker {
+	ir_graph *g;
+	const char *site;
+	ir_meta t;    /* of the result */
+	ir_ref bound; /* smaller differences count as none; IR_NONE: quotients are inf there */
+} maker;
 
 static ir_ref op1(const maker *m, ir_op op, ir_ref a) { return ir_op1(m->g, op, a, m->site); }
 static ir_ref op2(const maker *m, ir_op op, ir_ref a, ir_ref b) { return ir_op2(m->g, op, a, b, m->site); }

@@ -6,6 +6,7 @@
 #include "jit/handle.h"
 #include "jit/note.h"
 #include "jit/profiling.h"
+#include "jit/report.h"
 #include "runtime/bytes.h"
 
 #include <stdlib.h>
@@ -492,6 +493,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 		count(f, p->exec);
 		jit_charge(a->entry, bytes_of(f, p));
 		jit_log_plan(f, a->entry, boundary, p);
+		jit_report_plan(f, p);
 	}
 	if (!ok) {
 		rt_fail(err, TJ_ERR_NOMEM, "compile", "out of memory");

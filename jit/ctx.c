@@ -5,6 +5,7 @@
 #include "jit/outside.h"
 #include "jit/profiling.h"
 #include "jit/program.h"
+#include "jit/report.h"
 #include "jit/survey.h"
 #include "runtime/host.h"
 #include "runtime/lapack.h"
@@ -114,6 +115,7 @@ static void read_env_log(rt_log_to *log)
 
 static void close_engine(jit_engine *e)
 {
+	jit_report_end(e);
 	jit_delist(e);
 	while (e->fns) jit_fn_free(e->fns);
 	jit_programs_free(e->programs);
@@ -173,8 +175,10 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	e->backend_name = rt_strdup(name && *name ? name : "llvm");
 	const char *dump = o->dump ? o->dump : getenv("TJ_DUMP");
 	e->dump = dump && *dump ? rt_strdup(dump) : NULL;
+	const char *report = o->report ? o->report : getenv("TJ_REPORT");
+	e->report = report && *report ? jit_report_new(e, report) : NULL;
 	e->store = rt_store_new(o->cache, &e->rt.log);
-	if (!e->backend_name || !e->store || (dump && *dump && !e->dump)) {
+	if (!e->backend_name || !e->store || (dump && *dump && !e->dump) || (report && *report && !e->report)) {
 		close_engine(e);
 		return NULL;
 	}
@@ -305,6 +309,7 @@ void tj_close(tj_ctx *c)
 		return;
 	}
 	jit_engine *e = c->engine;
+	jit_report_settings(c);
 	jit_outside_free(c);
 	jit_between_free(c);
 	jit_memos_free(c);

@@ -60,6 +60,7 @@ typedef struct jit_engine {
 	void (*log_to)(void *self, const char *line);
 	void *log_self;
 	char *dump;              /* TJ_DUMP: a folder; NULL: none */
+	struct jit_reporting *report; /* TJ_REPORT; NULL: none */
 	rt_store *store;         /* the disk cache */
 	struct jit_program *programs; /* of imported functions, freed ones too: errors and traces name their lines. Under rt.lock */
 	atomic_uint dumped;

@@ -28,7 +28,9 @@ static void put_stored(const lo_note *n, rt_text *t)
 	else rt_puts(t, ", ");
 }
 
-static void put_decision(const lo_note *n, rt_text *t)
+const char *jit_decision_kind(const lo_note *n) { return kinds[n->kind]; }
+
+void jit_put_decision(const lo_note *n, rt_text *t)
 {
 	if (n->kind == LO_NOTE_FUSION)
 		rt_putf(t, "is not part of the kernel that computes %s at %s: ", n->other, n->other_site ? n->other_site : "?");
@@ -43,8 +45,7 @@ static void put_decision(const lo_note *n, rt_text *t)
 	put_bytes(n->bytes, t);
 }
 
-typedef void see_decision(void *self, const lo_note *n);
-static void each_decision(tj_fn *f, const jit_plan *p, see_decision *see, void *self)
+void jit_each_decision(tj_fn *f, const jit_plan *p, lo_tell *see, void *self)
 {
 	lo_opts o;
 	ir_graph g;
@@ -60,11 +61,11 @@ static void put_line(void *self, const lo_note *n)
 {
 	rt_text *t = self;
 	rt_putf(t, "%s: %s at %s ", kinds[n->kind], n->op, n->site ? n->site : "?");
-	put_decision(n, t);
+	jit_put_decision(n, t);
 	rt_puts(t, "\n");
 }
 
-void jit_put_decisions(tj_fn *f, const jit_plan *p, rt_text *t) { each_decision(f, p, put_line, t); }
+void jit_put_decisions(tj_fn *f, const jit_plan *p, rt_text *t) { jit_each_decision(f, p, put_line, t); }
 
 typedef struct telling { tj_fn *f; const jit_entry *e; const jit_node *boundary; } telling;
 
@@ -73,7 +74,7 @@ static void tell_decision(void *self, const lo_note *n)
 	const telling *x = self;
 	rt_text t = { 0 };
 	rt_putf(&t, "%s: %s ", x->f->name, n->op);
-	put_decision(n, &t);
+	jit_put_decision(n, &t);
 	tj_reason r = jit_new_reason(x->f->name, kinds[n->kind], n->site ? n->site : "?", n->hint, rt_str(&t));
 	r.expected = n->op;
 	r.found = n->other;
@@ -84,7 +85,7 @@ static void tell_decision(void *self, const lo_note *n)
 }
 
 /* ---- boundaries ---- */
-static const char *way_around(int op)
+const char *jit_way_around(int op)
 {
 	switch (op) {
 	case JIT_TRUTH: return "tj_where() chooses without a boundary";
@@ -100,7 +101,7 @@ void jit_put_boundary(const jit_node *b, const jit_plan *p, rt_text *t)
 	if (b->op == JIT_RETURN) return;
 	for (uint32_t i = 0; i < p->n; i++) bytes += p->value[i].layout->bytes;
 	rt_putf(t, "%s ends segment %u: the pending ops run here, and %u values (%lld bytes) are stored for it and for later segments; %s",
-	        jit_event_name(b->op), b->segment->number, p->n, bytes, way_around(b->op));
+	        jit_event_name(b->op), b->segment->number, p->n, bytes, jit_way_around(b->op));
 }
 
 /* ---- mixed precision ---- */
@@ -139,12 +140,12 @@ void jit_tell_segment(tj_fn *f, const jit_entry *e, const jit_node *b, const jit
 	rt_putf(&t, "%s: ", f->name);
 	jit_put_boundary(b, p, &t);
 	if (b->op != JIT_RETURN) {
-		tj_reason r = jit_new_reason(f->name, "boundary", b->site ? b->site : "?", way_around(b->op), rt_str(&t));
+		tj_reason r = jit_new_reason(f->name, "boundary", b->site ? b->site : "?", jit_way_around(b->op), rt_str(&t));
 		r.event = (int)b->seq;
 		r.trace = (int)e->number;
 		r.segment = (int)b->segment->number;
 		jit_tell(f, RT_LOG_PLAN, &r);
 	}
 	rt_text_free(&t);
-	each_decision(f, p, tell_decision, &(telling){ f, e, b });
+	jit_each_decision(f, p, tell_decision, &(telling){ f, e, b });
 }

@@ -7,6 +7,17 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+const lo_opts *jit_again(tj_fn *f, const jit_plan *p, lo_opts *o)
+{
+	jit_lower_opts(f, f->engine, p->settings, o);
+	o->family = f->family; /* it knows which sizes are symbols of the code */
+	o->content = p->content;
+	o->ncontent = p->ncontent;
+	o->into = p->into;
+	o->shelf = f->shelf;
+	return o;
+}
+
 /* ---- one text ---- */
 /* These texts are not kept, so the graph is lowered once more. Nothing is compiled again: the plan holds its kernels. */
 static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text *t)
@@ -16,12 +27,7 @@ static void put_lowered(tj_fn *f, const jit_plan *p, tj_dump_what what, rt_text 
 	ir_graph g;
 	rt_err err = { 0 };
 	if (p->exec->run != rt_plan_run || !p->n) return; /* a back end of the user computes it */
-	jit_lower_opts(f, f->engine, p->settings, &o);
-	o.family = f->family; /* it knows which sizes are symbols of the code */
-	o.content = p->content;
-	o.ncontent = p->ncontent;
-	o.into = p->into;
-	o.shelf = f->shelf;
+	jit_again(f, p, &o);
 	o.keep_text = true;
 	o.keep_assembly = what == TJ_DUMP_ASSEMBLY;
 	ir_unpacked(p->graph, &g);

@@ -112,33 +112,45 @@ static void print_guard(void *self, const tj_guard *g, bool dropped)
 	fprintf(s->out, "%s%s: %s\n", s->indent, dropped ? "guard dropped by .guard_filter" : "guard", g->text);
 }
 
-/* Attribute k of an event: a dtype and a device by name. */
-static void print_attr(const jit_node *n, int k, FILE *out)
+void jit_put_attr(const jit_node *n, int k, rt_text *t)
 {
 	const ir_classinfo *c = n->op < IR_OP_COUNT ? &ir_classes[ir_ops[n->op].opclass] : NULL;
 	const char kind = c && k < c->nattr ? c->attr[k].kind : 0;
-	if (kind == 'd') fputs(tj_dtype_name((tj_dtype)n->attr[k]), out);
-	else if (kind == '@') fputs(rt_device_name((int)n->attr[k]), out);
-	else if (n->attr[k] == TJ_END_DIM) fputs("end", out);
-	else fprintf(out, "%lld", (long long)n->attr[k]);
+	if (kind == 'd') rt_puts(t, tj_dtype_name((tj_dtype)n->attr[k]));
+	else if (kind == '@') rt_puts(t, rt_device_name((int)n->attr[k]));
+	else if (n->attr[k] == TJ_END_DIM) rt_puts(t, "end");
+	else rt_putf(t, "%lld", (long long)n->attr[k]);
+}
+
+void jit_put_operand(const jit_node *n, int k, rt_text *t)
+{
+	static const char *const kind[] = { "%", "ext", "float", "int", "cell" };
+	rt_putf(t, "%s%u", kind[JIT_KIND(n->src[k])], JIT_IDX(n->src[k]));
+}
+
+const jit_node **jit_events_of(const jit_node *b)
+{
+	const jit_node **path = rt_alloc((b->seq + 1) * sizeof *path);
+	for (const jit_node *n = b; path && n->parent; n = n->parent) path[n->seq] = n;
+	return path;
 }
 
 static void print_attrs(const jit_node *n, FILE *out)
 {
-	fprintf(out, "        guard: %s at %s has attributes", jit_event_name(n->op), n->site ? n->site : "?");
+	rt_text t = { 0 };
 	for (int k = 0; k < n->nattr; k++) {
-		fputs(k ? ", " : " ", out);
-		if (k < JIT_LOOSE_ATTRS && n->loose >> k & 1) fputs("any", out);
-		else print_attr(n, k, out);
+		rt_puts(&t, k ? ", " : " ");
+		if (k < JIT_LOOSE_ATTRS && n->loose >> k & 1) rt_puts(&t, "any");
+		else jit_put_attr(n, k, &t);
 	}
-	fputc('\n', out);
+	fprintf(out, "        guard: %s at %s has attributes%s\n", jit_event_name(n->op), n->site ? n->site : "?", rt_str(&t));
+	rt_text_free(&t);
 }
 
 static void print_node_guards(tj_fn *f, const jit_node *b, FILE *out)
 {
-	const jit_node **path = rt_alloc((b->seq + 1) * sizeof *path);
+	const jit_node **path = jit_events_of(b);
 	if (!path) return;
-	for (const jit_node *n = b; n->parent; n = n->parent) path[n->seq] = n;
 	for (uint32_t i = 0; i <= b->seq; i++) {
 		shown s = { out, 0, "        " };
 		jit_each_node_guard(f, path[i], print_guard, &s);
@@ -302,19 +314,16 @@ void tj_explain(tj_fn *f, FILE *out)
 /* ---- dumps ---- */
 static void dump_trace(const jit_node *b, FILE *out)
 {
-	const jit_node **path = rt_alloc((b->seq + 1) * sizeof *path);
+	const jit_node **path = jit_events_of(b);
 	if (!path) return;
-	for (const jit_node *n = b; n->parent; n = n->parent) path[n->seq] = n;
 	for (uint32_t i = 0; i <= b->seq; i++) {
-		static const char *const kind[] = { "%", "ext", "float", "int", "cell" };
 		const jit_node *n = path[i];
 		rt_text t = { 0 };
 		if (n->layout) rt_put_layout(&t, n->layout);
-		fprintf(out, "  %%%u = %s %s", i, jit_event_name(n->op), rt_str(&t));
+		for (int k = 0; k < n->nsrc; k++) rt_puts(&t, " "), jit_put_operand(n, k, &t);
+		for (int k = 0; k < n->nattr; k++) rt_puts(&t, k ? "," : " {"), jit_put_attr(n, k, &t);
+		fprintf(out, "  %%%u = %s %s%s  # %s\n", i, jit_event_name(n->op), rt_str(&t), n->nattr ? "}" : "", n->site ? n->site : "?");
 		rt_text_free(&t);
-		for (int k = 0; k < n->nsrc; k++) fprintf(out, " %s%u", kind[JIT_KIND(n->src[k])], JIT_IDX(n->src[k]));
-		for (int k = 0; k < n->nattr; k++) fputs(k ? "," : " {", out), print_attr(n, k, out);
-		fprintf(out, "%s  # %s\n", n->nattr ? "}" : "", n->site ? n->site : "?");
 	}
 	rt_free(path);
 }

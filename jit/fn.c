@@ -3,6 +3,7 @@
 #include "jit/call.h"
 #include "jit/guard.h"
 #include "jit/program.h"
+#include "jit/report.h"
 
 enum { DEFAULT_BYTES = 128 << 20 };
 
@@ -202,6 +203,7 @@ static bool is_running(tj_fn *f)
 void jit_fn_free(tj_fn *f)
 {
 	jit_engine *e = f->engine;
+	jit_report_keep(f);
 	rt_lock(&e->rt.lock);
 	if (f->prev) f->prev->next = f->next;
 	else e->fns = f->next;

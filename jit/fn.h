@@ -72,7 +72,11 @@ typedef struct jit_keep {
 } jit_keep;
 
 enum { JIT_REASONS = 32 };
-typedef struct jit_line { char *text; uint32_t times; } jit_line;
+typedef struct jit_line { /* text: "a.c:7: f: dim 0 was ..."; NULL: out of memory, and then r has no strings. r's strings lie behind text */
+	char *text;
+	uint32_t times;
+	tj_reason r;
+} jit_line;
 typedef struct jit_ring { /* the last messages; under fn->table_lock */
 	jit_line line[JIT_REASONS];
 	uint32_t n, told;        /* n: lines that were new. told: all lines, repeated ones included */

@@ -19,6 +19,27 @@ static jit_line *find_line(jit_ring *ring, const char *text)
 	return NULL;
 }
 
+/* A line and a copy of the reason, in one block. */
+static jit_line new_line(const tj_fn *f, const char *line, const tj_reason *r)
+{
+	jit_line l = { .times = 1 };
+	const char *const from[] = { line, r->kind, r->expected, r->found, r->site ? r->site : "?", r->hint, r->text };
+	const char **const to[] = { NULL, &l.r.kind, &l.r.expected, &l.r.found, &l.r.site, &l.r.hint, &l.r.text };
+	size_t bytes = 0;
+	for (size_t i = 0; i < RT_COUNT(from); i++) bytes += strlen(from[i]) + 1;
+	char *at = l.text = rt_alloc(bytes);
+	if (!at) return l;
+	l.r = *r;
+	l.r.fn = f->name;
+	for (size_t i = 0; i < RT_COUNT(from); i++) {
+		const size_t n = strlen(from[i]) + 1;
+		memcpy(at, from[i], n);
+		if (to[i]) *to[i] = at;
+		at += n;
+	}
+	return l;
+}
+
 static void keep(tj_fn *f, jit_ring *ring, const tj_reason *r)
 {
 	char line[700];
@@ -29,7 +50,7 @@ static void keep(tj_fn *f, jit_ring *ring, const tj_reason *r)
 	else {
 		jit_line *oldest = &ring->line[ring->n++ % JIT_REASONS];
 		rt_free(oldest->text);
-		*oldest = (jit_line){ rt_strdup(line), 1 };
+		*oldest = new_line(f, line, r);
 	}
 	ring->told++;
 	rt_unlock(&f->table_lock);

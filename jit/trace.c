@@ -112,6 +112,8 @@ void jit_plan_unref(jit_plan *p)
 	rt_free(p->residual);
 	rt_free(p->content);
 	rt_free(p->into);
+	if (p->lowered) rt_text_free(p->lowered);
+	rt_free(p->lowered);
 	ir_packed_free(p->graph);
 	rt_free(p);
 }

@@ -110,6 +110,7 @@ typedef struct jit_plan {
 	uint32_t settings;       /* under which it was lowered */
 	struct lo_content *content; /* by slot of the graph, as it was lowered: ids alone */
 	uint32_t ncontent;
+	rt_text *lowered;        /* for TJ_REPORT: the plan as data; NULL: none */
 	int *into;               /* by value: the external that is the cell to which the value is assigned, or -1; NULL: not known */
 	jit_residual *residual;  /* read as the externals behind those of the trace */
 	uint32_t nresidual;

@@ -21,7 +21,8 @@ $(BUILD)/libtj-mpi-abi.so: kit/mpi/mpi.c kit/mpi/abi.h kit/dist/transport.h
 lib: $(if $(MPICC),$(BUILD)/libtj-mpi.so) $(BUILD)/libtj-mpi-abi.so
 $(BUILD)/test/kit/%.o: OPT = -O1 -g1
 $(BUILD)/test/kit/%: $(BUILD)/test/kit/%.o $(BUILD)/libtjkit.a $(BUILD)/libtj.a $(BUILD)/libtj-llvm.so
-	$(LINKTEST) $< $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lcmocka $(KITLIBS) $(LDLIBS)
+	$(LINKTEST) $(filter %.o,$^) $(BUILD)/libtjkit.a $(BUILD)/libtj.a -rdynamic -lcmocka $(KITLIBS) $(LDLIBS)
+$(BUILD)/test/kit/test_dump: $(BUILD)/cli/reportcheck.o
 test-build: $(KITTESTS) $(BUILD)/tj-kit $(BUILD)/tj-weights
 KITEXAMPLES := $(patsubst %.c,$(BUILD)/%,$(shell grep -lE '<tj(nn|data|files|model|dist)\.h>' examples/*.c))
 $(KITEXAMPLES): $(BUILD)/libtjkit.so

@@ -11,6 +11,19 @@ static tj_status nomem(rt_err *err)
 	return rt_fail(err, TJ_ERR_NOMEM, "lower", "out of memory");
 }
 
+static bool keep_each(lo_low *L)
+{
+	L->text = lo_mem(L, (L->step.n + 1) * sizeof *L->text);
+	for (uint32_t i = 0; L->text && i < L->step.n; i++) {
+		rt_text t = { 0 };
+		L->text[i].shares = i;
+		if (!L->step.v[i].built) continue;
+		lo_print(&L->step.v[i].built->k, &L->step.v[i].built->s, &t);
+		L->text[i].kernel = lo_take_text(&t, &L->mem);
+	}
+	return !L->oom;
+}
+
 static void keep_texts(lo_low *L, rt_plan *p)
 {
 	rt_text kernels = { 0 };
@@ -27,7 +40,7 @@ typedef struct work {
 	int n;
 } work;
 
-/* With keep_text all kernels are compiled, and nothing is added to the family. */
+/* With keep_text all kernels are compiled, with keep_each one of equal ones; nothing is added to the family. */
 static bool choose_work(lo_low *L, rt_plan *p, work *w)
 {
 	for (uint32_t i = 0; i < L->step.n; i++) {
@@ -37,7 +50,10 @@ static bool choose_work(lo_low *L, rt_plan *p, work *w)
 	}
 	if (!lo_choose_code(L, p, w->twin, w->ntwin)) return false;
 	for (uint32_t i = 0; i < w->ntwin; i++)
-		if ((w->twin[i].code == i && !w->twin[i].t->fn) || L->o->keep_text) w->want[w->n++] = &w->twin[i];
+		if (w->twin[i].code == i ? L->o->keep_text || !w->twin[i].t->fn : L->o->keep_text && !L->o->keep_each)
+			w->want[w->n++] = &w->twin[i];
+	for (uint32_t i = 0; L->text && i < w->ntwin; i++)
+		L->text[w->twin[i].of - L->step.v].shares = (uint32_t)(w->twin[w->twin[i].code].of - L->step.v);
 	return true;
 }
 
@@ -144,6 +160,7 @@ static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
 		           .store = L->o->keep_text ? NULL : L->o->store,
 		           .keep_text = L->o->keep_text,
 		           .keep_assembly = L->o->keep_assembly,
+		           .only_text = L->text != NULL,
 		           .fn = b->fn,
 		           .blob = b->blob,
 		           .kernel = b->kernel,
@@ -162,8 +179,14 @@ static tj_status compile(lo_low *L, rt_plan *p, const batch *b, lo_stored *x)
 	if (!recalled) p->exec.codegen_ms += job.codegen_ms + found - start;
 	for (int i = 0; i < b->n; i++) *(recalled ? &p->exec.loaded : &p->exec.compiled) += b->want[i]->of != NULL;
 	for (int i = 0; x && by && lo_own_build(by) && i < b->n; i++) lo_stored_keep(x, i, b->kernel[i], &b->blob[i], b->fn[i], job.code);
-	lo_add_text(p, &p->code_text, job.text);
-	lo_add_text(p, &p->assembly_text, job.assembly);
+	if (L->text) {
+		lo_texts *own = &L->text[b->want[0]->of - L->step.v];
+		own->code = job.text ? rt_arena_strdup(&L->mem, job.text) : NULL;
+		own->assembly = job.assembly ? rt_arena_strdup(&L->mem, job.assembly) : NULL;
+	} else {
+		lo_add_text(p, &p->code_text, job.text);
+		lo_add_text(p, &p->assembly_text, job.assembly);
+	}
 	rt_free(job.text);
 	rt_free(job.assembly);
 	hold(p, job.code);
@@ -197,12 +220,12 @@ static tj_status obtain(lo_low *L, rt_plan *p, lo_twin **want, int n)
 	return st;
 }
 
-/* A batch for each run of kernels of one target. */
+/* A batch for each run of kernels of one target; with keep_each for each kernel. */
 static tj_status obtain_all(lo_low *L, rt_plan *p, work *w)
 {
 	tj_status st = TJ_OK;
 	for (int i = 0, n; i < w->n && st == TJ_OK; i += n) {
-		for (n = 1; i + n < w->n && w->want[i + n]->s->target == w->want[i]->s->target;) n++;
+		for (n = 1; !L->text && i + n < w->n && w->want[i + n]->s->target == w->want[i]->s->target;) n++;
 		st = obtain(L, p, w->want + i, n);
 	}
 	return st;
@@ -233,7 +256,9 @@ static void free_work(work *w)
 tj_status lo_generate(lo_low *L, rt_plan *p)
 {
 	size_t n = p->exec.kernels;
-	if (L->o->keep_text) keep_texts(L, p);
+	if (L->o->see && !L->o->keep_text) return TJ_OK;
+	if (L->o->keep_each && !keep_each(L)) return nomem(L->err);
+	if (L->o->keep_text && !L->o->keep_each) keep_texts(L, p);
 	if (!n) return TJ_OK;
 	work w = { .twin = lo_mem(L, sizeof *w.twin * 2 * n), .want = lo_mem(L, sizeof *w.want * 2 * n) };
 	if (L->oom) return nomem(L->err);

@@ -187,6 +187,11 @@ typedef struct lo_step {
 	rt_vec(uint32_t) reads, writes; /* buffers */
 } lo_step;
 
+typedef struct lo_texts {    /* of a step's kernel; NULL: none */
+	const char *kernel, *code, *assembly; /* code, assembly: NULL if the kernel shares them */
+	uint32_t shares;         /* the step whose kernel it shares code with; its own number: none */
+} lo_texts;
+
 typedef struct lo_low {
 	const ir_graph *g;
 	const lo_opts *o;
@@ -217,6 +222,7 @@ typedef struct lo_low {
 	rt_full full;            /* without the step's name */
 	uint32_t full_step;      /* its number */
 	uint32_t recomputed;     /* see rt_exec */
+	lo_texts *text;          /* by step; lo_opts.keep_each, else NULL */
 } lo_low;
 
 static inline const ir_node *lo_node(const lo_low *L, ir_ref r) { return ir_at(L->g, r); }

@@ -178,8 +178,9 @@ static tj_status lower(lo_low *L, rt_plan *p)
 	lo_classify(L);
 	if (!place_outputs(L) || !lo_group_all(L) || !make_steps(L)) return L->err->code != TJ_OK ? L->err->code : nomem(L->err);
 	if (finish_kernels(L) != TJ_OK) return L->err->code;
-	if (lo_make_plan(L, p) != TJ_OK) return L->err->code;
-	return lo_generate(L, p);
+	if (lo_make_plan(L, p) != TJ_OK || lo_generate(L, p) != TJ_OK) return L->err->code;
+	if (L->o->see) L->o->see(L->o->see_env, L, p);
+	return TJ_OK;
 }
 
 _Static_assert(LO_OFF(FOLD) == IR_OFF_FOLD && LO_OFF(CSE) == IR_OFF_CSE, "one set of bits");

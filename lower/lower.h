@@ -31,6 +31,7 @@
 #include "ir/ir.h"
 #include "ir/tree.h"
 #include "runtime/blob.h"
+#include "runtime/json.h"
 #include "runtime/store.h"
 #include "runtime/tools.h"
 
@@ -350,6 +351,7 @@ typedef struct lo_compile {       /* a request: the kernels of one plan become o
 	rt_store *store;              /* the disk cache; NULL: none */
 	bool keep_text;               /* fill text, for dumps */
 	bool keep_assembly;           /* fill assembly: costs one more run of the code generator */
+	bool only_text;               /* with keep_text: no code is needed, fn may stay as it is */
 	/* results */
 	rt_entry *fn;            /* one for each kernel; the caller's array */
 	rt_blob *blob;                /* the same, or NULL: code that another process can load, valid as long as `code`; none if bytes is 0 */
@@ -423,6 +425,7 @@ typedef struct lo_content {       /* what an external always holds when a plan r
 	bool cell;                    /* the external may get another content, and the function another plan */
 	rt_shared *held;              /* it is no external of the plan, but a value computed while lowering (known.c); NULL: it is one */
 } lo_content;
+struct lo_low;
 typedef struct lo_opts {
 	const char *name;             /* of the function: kernels are tj_<name>_k0 ... */
 	const lo_target *target;      /* NULL: every node runs in the evaluator */
@@ -431,6 +434,11 @@ typedef struct lo_opts {
 	bool int_div_zero;            /* see tj_int_div_zero */
 	bool keep_text; /* keep text of kernels and code, for dumps: lowering takes several times as long; adds nothing to the family */
 	bool keep_assembly;           /* with keep_text */
+	bool keep_each;               /* with keep_text: kernels are compiled one by one, so that each text is that of one kernel; of those that
+	                               * share code, one is. The plan has no code, and cannot run */
+	void (*see)(void *env, struct lo_low *L, const rt_plan *p); /* NULL, or called with each plan that is made, first with those of regions;
+	                               * without keep_text no kernel of them is compiled */
+	void *see_env;
 	uint32_t off;                 /* passes switched off: LO_OFF() */
 	rt_store *store;              /* code that other processes compiled, and will find; NULL: none */
 	bool sealed;                  /* code that is not in the store is an error: nothing is compiled */
@@ -489,6 +497,15 @@ typedef struct lo_note {
 typedef void lo_tell(void *self, const lo_note *n);
 /* Calls tell for each note. x: the plan made from g; its steps say which routines were chosen. */
 tj_status lo_notes(const ir_graph *g, const lo_opts *o, const rt_exec *x, lo_tell *tell, void *self, rt_err *err);
+
+/* ---- data.c: a plan as data, for reports. The graph is lowered once more. ---- */
+typedef struct lo_data_opts {
+	bool texts;              /* of kernels and their code, too: each kernel is compiled once more */
+	size_t most;             /* bytes of one text; more is cut off */
+	size_t *left;            /* bytes of all texts that there is room for; goes down */
+} lo_data_opts;
+/* Appends an object to `to`: nodes with the steps that compute them, steps with texts of their kernels, buffers and when they live. */
+tj_status lo_put_data(const ir_graph *g, const lo_opts *o, const lo_data_opts *d, rt_json *to, const char *key, rt_err *err);
 
 /* ---- show.c ---- */
 /* fusion for Graphviz: a box for each kernel */

@@ -12,11 +12,11 @@ typedef struct rt_piece { /* a function */
 	const unsigned char *cfa; /* instructions of a DWARF frame description, after those of RT_DEBUG_CIE */
 	uint32_t ncfa;           /* 0: how to unwind is not known */
 } rt_piece;
-typedef struct rt_row { uint32_t at, file, line; } rt_row; /* from byte `at` on, code is of that line; 0: of none */
+typedef struct rt_line_row { uint32_t at, file, line; } rt_line_row; /* from byte `at` on, code is of that line; 0: of none */
 typedef struct rt_debug {
 	uint32_t npiece, nrow, nfile;
 	rt_piece *piece;         /* by rising place; the first is the kernel */
-	rt_row *row;             /* by rising place */
+	rt_line_row *row;             /* by rising place */
 	const char **file;
 } rt_debug;
 

@@ -140,7 +140,7 @@ static void put_rows(rt_text *t, const rt_told *of, const rt_piece *p)
 	if (first == end) return;
 	put(t, 0, 1), put_uleb(t, 9), put(t, LNE_set_address, 1), put(t, (uintptr_t)of->code + p->at, 8);
 	for (uint32_t i = first; i < end; i++) {
-		const rt_row *r = &d->row[i];
+		const rt_line_row *r = &d->row[i];
 		if (r->at != at) put(t, LNS_advance_pc, 1), put_uleb(t, r->at - at);
 		if (r->file != file) put(t, LNS_set_file, 1), put_uleb(t, r->file + 1);
 		if (r->line != line) put(t, LNS_advance_line, 1), put_sleb(t, (int64_t)r->line - line);

@@ -7,6 +7,7 @@
 #define TJ_RUNTIME_EXEC_H
 
 #include "runtime/device.h"
+#include "runtime/json.h"
 
 /* ---- the kernel ABI: the arguments of generated code. Code generators find fields by offsetof(). ---- */
 typedef struct rt_kargs {
@@ -179,6 +180,8 @@ typedef struct rt_plan {
 uint64_t rt_plan_serial(void); /* a new one */
 tj_status rt_plan_run(const rt_exec *x, rt_run *r); /* exec.run of a plan */
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what);
+/* An array of the steps of x, which rt_plan_run() runs, with their times, for reports. */
+void rt_plan_data(const rt_exec *x, rt_json *j, const char *key);
 void rt_plan_destroy(rt_exec *x);
 /* buf: addresses of the operands. table: pointers by place and index. */
 static inline void rt_operands(const rt_step *s, const void *const *const *table, void **buf)

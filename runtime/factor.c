@@ -12,7 +12,10 @@
 #include <immintrin.h>
 #endif
 
-enum { BLOCK = 64, PANEL = 32, MANY = 64, ROWS = 4 }; /* columns of a block; of a panel of LU; rows or columns at a time; rows in registers */
+enum {
+	BLOCK = 64, PANEL = 32, /* columns: of a block; of a panel of LU or QR */
+	MANY = 64, ROWS = 4     /* rows or columns at a time; rows in registers */
+};
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -284,7 +287,8 @@ TAKE(f64, double)
 		} \
 	} \
 	/* a [m,n] becomes (I - v t v') a, or with turned (I - v t' v') a; sums: room for twice w n */ \
-	static void apply_##SUFFIX(int64_t m, int64_t n, int64_t w, const T *v, const T *minus, const T *t, bool turned, T *a, int64_t a_line, T *sums) \
+	static void apply_##SUFFIX(int64_t m, int64_t n, int64_t w, const T *v, const T *minus, const T *t, bool turned, T *a, int64_t a_line, \
+	                           T *sums) \
 	{ \
 		T *more = sums + w * n, less_t[PANEL * PANEL]; \
 		for (int64_t i = 0; i < w * w; i++) less_t[i] = -t[turned ? i % w * w + i / w : i]; \

@@ -17,14 +17,15 @@ int64_t rt_cholesky(tj_dtype t, int64_t n, void *a);
  *   x[i] = (x[i] - l[i][0] x[0] - l[i][1] x[1] - ...) / l[i][i];   unit: without the division, and the diagonal is not read */
 void rt_solve_lower(tj_dtype t, int64_t n, int64_t k, const void *l, void *x, bool unit);
 
-/* a [m,n] becomes L and U, a with its rows exchanged = L U: U on and above the diagonal, L below it, with ones on its diagonal. In step j row
- * pivot[j] >= j, the first of those with the largest |a[i][j]|, changes places with row j; NaN is larger than all. pivot: min(m, n). work: room for
- * rt_lu_room() elements. */
+/* a [m,n] becomes L and U, a with its rows exchanged = L U: U on and above the diagonal, L below it, with ones on its diagonal. In step j
+ * row pivot[j] >= j, the first of those with the largest |a[i][j]|, changes places with row j; NaN is larger than all. pivot: min(m, n).
+ * work: room for rt_lu_room() elements. */
 int64_t rt_lu_room(int64_t m, int64_t n);
 void rt_lu(tj_dtype t, int64_t m, int64_t n, void *a, int32_t *pivot, void *work);
 
-/* a [m,n] = q r; q [m,k], r [k,n], k = min(m, n). Householder's reflections, one after the other, with the sign that makes no difference of
- * nearly equal numbers: the diagonal of r has the sign that is opposite to that of the pivot (LAPACK's rule). a is spoiled. work: room for rt_qr_room() elements. */
+/* a [m,n] = q r; q [m,k], r [k,n], k = min(m, n). Householder's reflections, by 32 columns at a time, with the sign that makes no
+ * difference of nearly equal numbers: the diagonal of r has the sign that is opposite to that of the pivot (LAPACK's rule). a is spoiled.
+ * work: room for rt_qr_room() elements. */
 int64_t rt_qr_room(int64_t m, int64_t n);
 void rt_qr(tj_dtype t, int64_t m, int64_t n, void *a, void *q, void *r, void *work);
 

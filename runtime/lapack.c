@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 /* Fortran's procedures: all by address, and behind the others the lengths of the texts. */
-typedef void syevd_fn(const char *jobz, const char *uplo, const int *n, void *a, const int *lda, void *w, void *work, const int *lwork, int *iwork,
-                      const int *liwork, int *info, size_t, size_t);
+typedef void syevd_fn(const char *jobz, const char *uplo, const int *n, void *a, const int *lda, void *w, void *work, const int *lwork,
+                      int *iwork, const int *liwork, int *info, size_t, size_t);
 typedef void gesdd_fn(const char *jobz, const int *m, const int *n, void *a, const int *lda, void *s, void *u, const int *ldu, void *vt,
                       const int *ldvt, void *work, const int *lwork, int *iwork, int *info, size_t);
 

@@ -284,6 +284,57 @@ static void put_plan(const rt_plan *p, rt_text *t)
 	}
 }
 
+static void data_facts(const rt_facts *f, rt_json *j)
+{
+	if (!f) return;
+	rt_json_int(j, "read", f->read);
+	rt_json_int(j, "wrote", f->written);
+	rt_json_number(j, "flops", f->flops);
+	rt_json_open(j, "ops", '[');
+	for (uint32_t i = 0; i < f->nop; i++) {
+		rt_json_open(j, NULL, '{');
+		rt_json_str(j, "op", f->op[i].name);
+		rt_json_str(j, "site", f->op[i].site ? f->op[i].site : "?");
+		rt_json_number(j, "share", (double)f->op[i].share);
+		rt_json_close(j, '}');
+	}
+	rt_json_close(j, ']');
+}
+
+static void data_step(const rt_step *s, rt_json *j)
+{
+	const uint64_t runs = __atomic_load_n(&s->time->runs, __ATOMIC_RELAXED);
+	rt_json_open(j, NULL, '{');
+	rt_json_str(j, "name", s->name);
+	if (s->kind == RT_STEP_KERNEL) rt_json_int(j, "units", s->units);
+	if (s->kind == RT_STEP_KERNEL) rt_json_number(j, "estimated_ns", (double)s->units * s->unit_ns);
+	if (s->device != RT_CPU) rt_json_str(j, "device", rt_device_name(s->device));
+	if (s->moved) rt_json_int(j, "moved", s->moved);
+	if (s->rest) rt_json_str(j, "rest", s->rest->name);
+	data_facts(s->facts, j);
+	if (runs) rt_json_count(j, "runs", runs);
+	if (runs) rt_json_count(j, "ns", __atomic_load_n(&s->time->ns, __ATOMIC_RELAXED));
+	if (s->flow) {
+		rt_json_open(j, "regions", '[');
+		for (int k = 0; k < 2; k++) {
+			if (!s->flow->region[k]) continue;
+			rt_json_open(j, NULL, '{');
+			rt_plan_data(s->flow->region[k], j, "steps");
+			rt_json_close(j, '}');
+		}
+		rt_json_close(j, ']');
+	}
+	rt_json_close(j, '}');
+}
+
+void rt_plan_data(const rt_exec *x, rt_json *j, const char *key)
+{
+	const rt_plan *p = (const rt_plan *)x;
+	rt_json_open(j, key, '[');
+	for (uint32_t i = 0; i < p->nstep; i++) data_step(&p->step[i], j);
+	rt_json_close(j, ']');
+}
+
 void rt_plan_print(const rt_exec *x, rt_text *t, tj_dump_what what)
 {
 	const rt_plan *p = (const rt_plan *)x;

@@ -37,7 +37,7 @@ gives 2
 says out 'tj help COMMAND'
 gives 0 help
 silent err 'tj help'
-for c in info show compile convert run cache top help; do
+for c in info show compile convert run report cache top help; do
 	says out "  $c "
 	"$tj" help $c >"$tmp/help" && "$tj" $c --help >"$tmp/out" 2>"$tmp/err"
 	[ $c = help ] || cmp -s "$tmp/help" "$tmp/out"

@@ -1167,6 +1167,33 @@ static T f_drawn(M *m, T x)
 	}
 }
 
+/* ---- linear algebra ---- */
+/* x as rows of square matrices: x x' + 8, x between -1 and 1, which has an inverse. */
+static T square_of(M *m, T x)
+{
+	(void)m;
+	const T z = tj_tanh(x), y = tj_matmul(z, tj_transpose(z, -2, -1));
+	return tj_is_poison(y) ? y : tj_add(y, tj_mul(tj_eye(tj_dtype_of(y), tj_dim(y, rank(y) - 1), tj_dim(y, rank(y) - 1)), tj_i(8)));
+}
+static T f_linalg(M *m, T x)
+{
+	const T a = square_of(m, x);
+	T part[3];
+	switch (below(m, 11)) {
+	case 0: return tj_solve(a, like(m, x));
+	case 1: return tj_solve_triangular(a, like(m, x), chance(m, 50), chance(m, 50));
+	case 2: return tj_cholesky_solve(like(m, x), tj_cholesky(a));
+	case 3: return tj_inv(a);
+	case 4: return tj_det(a);
+	case 5: part[1] = tj_slogdet(a, &part[0]); return tj_add(part[1], part[0]);
+	case 6: part[0] = tj_lu(x, &part[1], &part[2]); return part[below(m, 3)];
+	case 7: return tj_lu_solve(tj_lu_packed(a), like(m, x));
+	case 8: return chance(m, 50) ? tj_qr(x, &part[0]) : (tj_qr(x, &part[0]), part[0]);
+	case 9: return tj_lstsq(tj_cat(TJ_LIST(a, x), -1), like(m, x));
+	default: return tj_matrix_exp(tj_div(a, tj_i(16)));
+	}
+}
+
 /* ---- transforms, complex numbers ---- */
 static tj_fft_norm fft_norm(M *m) { return (tj_fft_norm)below(m, 3); }
 static T pairs_with(M *m, T x) { return tj_complex(x, like(m, x)); }
@@ -1188,7 +1215,7 @@ static T f_transform(M *m, T x)
 {
 	const int a = axis(m, x);
 	const int64_t n = chance(m, 50) ? 0 : from_to(m, 1, 9);
-	switch (below(m, 8)) {
+	switch (below(m, 9)) {
 	case 0: return tj_fft(pairs_with(m, x), n, a, fft_norm(m));
 	case 1: return tj_ifft(pairs_with(m, x), n, a, fft_norm(m));
 	case 2: return tj_rfft(x, n, a, fft_norm(m));
@@ -1196,7 +1223,8 @@ static T f_transform(M *m, T x)
 	case 4: return tj_hfft(pairs_with(m, x), n, a, fft_norm(m));
 	case 5: return tj_ihfft(x, n, a, fft_norm(m));
 	case 6: return tj_hilbert(x, n, a);
-	default: return chance(m, 50) ? tj_dct(x, (int)from_to(m, 2, 3), n, a, fft_norm(m)) : tj_idct(x, (int)from_to(m, 2, 3), n, a, fft_norm(m));
+	case 7: return tj_dct(x, (int)from_to(m, 2, 3), n, a, fft_norm(m));
+	default: return tj_idct(x, (int)from_to(m, 2, 3), n, a, fft_norm(m));
 	}
 }
 static T f_transforms(M *m, T x)
@@ -1307,6 +1335,7 @@ const layer_row layer_rows[] = {
 	ROW(frexp, 0, 3, F) ROW(modf, 0, 3, F) ROW(divmod, 0, 3, N) ROW(part, 0, 3, F) ROW(fdim, 0, 3, F) ROW(repeat, 0, 3, A)
 	ROW(unravel_index, 0, -1, A) ROW(static, 0, 3, A) ROW(histogramdd, 2, 2, F)
 	ROW(igamma, 0, 2, F) ROW(zeta, 0, 2, F) ROW(polynomial, 0, 3, F) ROW(multi_head_attention, 2, 3, F) ROW(drawn, 1, 3, F)
+	ROW(linalg, 2, 3, F)
 	ROW(complex, 0, 3, F) ROW(transform, 1, 3, F) ROW(transforms, 1, 3, F) ROW(spectra, 1, 2, F) ROW(fft_convolve, 1, 2, F)
 	ROW(point, 0, 5, N) ROW(point, 0, 5, N) ROW(point, 0, 5, N) ROW(view, 1, 4, A) ROW(view, 1, 4, A) ROW(sum, 1, 4, N)
 #undef ROW

@@ -10,12 +10,12 @@ grad graphs half indexing inside lines losses lower many math norms pairs points
 sized special states statistics threads tiles training turns undo vmap wrap'
 # Unit tests that `make test` runs once more with the address and the undefined-behaviour sanitizer: of each folder of the library those
 # that go through most of it in little time.
-sanitized='between bpe callbacks cells classes contexts custom devices direct dlpack doc errors explain flow gguf gradients graphof
-guards hits host image inner ir known loader messages nodes notes npy npz onnx onnxwrite passes quantise readers regions run
+sanitized='between bpe callbacks cells classes contexts custom devices direct dlpack doc dump errors explain flow gguf gradients graphof
+guards hits host image inner ir known loader messages nodes notes npy npz onnx onnxwrite passes quantise readers regions report run
 safetensors store tokenizer trace undo walks winograd'
 # gcc 12's leak sanitizer often crashes in its own tracer after threads have ended: the tests without threads look for leaks. Where it
 # crashes all the same, run.sh says so.
-threaded='classes codegen contexts devices dynamic explain image known loader many matmul lower readers team threads wrap'
+threaded='classes codegen contexts devices dump dynamic explain image known loader many matmul lower readers report team threads wrap'
 # The sanitizer's dlopen() knows no rpath, and the fakes keep what they were given.
 on_fake='cuda cublas driver_fails epilogues fake graphs lines programs scatter streams tiles undo'
 

@@ -369,6 +369,7 @@ static tj_status see(void *env, tj_graph *g) { return (void)env, (void)g, TJ_OK;
 static void try_files(const probe *p)
 {
 	tj_cache_info i = { .size = sizeof i };
+	REFUSED(tj_report, tj_report(p->c, "/nowhere/r.json", NULL) == TJ_ERR_STATE);
 	REFUSED(tj_export, tj_export(p->f, "/nowhere/f.tjx", NULL) == TJ_ERR_STATE);
 	REFUSED(tj_export_object, tj_export_object(p->c, "/nowhere/f.tjx", "/nowhere/f.o", NULL) == TJ_ERR_STATE);
 	REFUSED(tj_export_walk, tj_export_walk(p->c, "/nowhere/f.tjx", look, NULL) == TJ_ERR_STATE);

@@ -409,7 +409,7 @@ static void put_example(rt_text *t)
 {
 	static const unsigned char cfa[] = { 0x41, 0x0e, 0x10, 0x86, 0x02, 0x43, 0x0d, 0x06, 0x02, 0x80, 0xc6, 0x0c, 0x07, 0x08 };
 	rt_piece piece[] = { { 0, 100, "tj_a_k0", "add", cfa, sizeof cfa }, { 128, 64, "tj_a_k0.part1", "", NULL, 0 } };
-	rt_row row[] = { { 0, 0, 3 }, { 7, 1, 9 }, { 128, 0, 0 } };
+	rt_line_row row[] = { { 0, 0, 3 }, { 7, 1, 9 }, { 128, 0, 0 } };
 	const char *file[] = { "a.c", "b.h" };
 	rt_debug_put(t, &(rt_debug){ 2, 3, 2, piece, row, file });
 }

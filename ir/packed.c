@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* factor: cholesky, solve_lower, lu_packed, qr_packed: a matrix of a batch at a time (runtime/factor.c), and how results are packed. */
-#include "ir/factor.h"
+/* packed: cholesky, solve_lower, lu_packed, qr_packed: a matrix of a batch at a time (runtime/factor.c), and how results are packed. */
+#include "ir/packed.h"
 #include "runtime/factor.h"
 
 typedef struct batch {
@@ -49,8 +49,8 @@ static tj_status one(const batch *B, int64_t i, char *a, const char *b, char *to
 		memcpy(to, a, (size_t)(B->rows * B->columns) * B->size);
 		const int64_t bad = rt_cholesky(B->t, B->rows, to);
 		if (!bad) return TJ_OK;
-		rt_fail(err, TJ_ERR_SINGULAR, "cholesky", "matrix %lld of %lld is not positive definite: its leading %lld x %lld part is not", (long long)i,
-		        (long long)B->n, (long long)bad, (long long)bad);
+		rt_fail(err, TJ_ERR_SINGULAR, "cholesky", "matrix %lld of %lld is not positive definite: its leading %lld x %lld part is not",
+		        (long long)i, (long long)B->n, (long long)bad, (long long)bad);
 		rt_hint(err, "add a small multiple of the identity to it; a NaN in it counts as this, too");
 		return TJ_ERR_SINGULAR;
 	case IR_solve_lower:
@@ -82,7 +82,8 @@ static size_t work_of(const batch *B)
 
 tj_status ir_factor(ir_op op, const ir_meta *m, void *a, const void *b, const ir_meta *out, void *to, bool unit, rt_err *err)
 {
-	batch B = { op, (tj_dtype)out->dtype, 1, m->dim[m->rank - 2], m->dim[m->rank - 1], out->dim[out->rank - 1], tj_dtype_size((tj_dtype)out->dtype) };
+	const tj_dtype t = (tj_dtype)out->dtype;
+	batch B = { op, t, 1, m->dim[m->rank - 2], m->dim[m->rank - 1], out->dim[out->rank - 1], tj_dtype_size(t) };
 	for (int i = 0; i < m->rank - 2; i++) B.n *= m->dim[i];
 	const size_t step = (size_t)(B.rows * B.columns) * B.size, result = (size_t)(out->dim[out->rank - 2] * out->dim[out->rank - 1]) * B.size;
 	void *work = rt_alloc(work_of(&B) + 1);

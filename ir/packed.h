@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* factor: factors of matrices, for the evaluator and for routines. */
-#ifndef TJ_IR_FACTOR_H
-#define TJ_IR_FACTOR_H
+/* packed: factors of matrices, for the evaluator and for routines. */
+#ifndef TJ_IR_PACKED_H
+#define TJ_IR_PACKED_H
 
 #include "ir/ir.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* jacobi: Jacobi's rotations in f64, row by row in one fixed order, for machines without LAPACK. f32 is rounded once, at the end.
+/* jacobi: Jacobi's rotations in f64, pair by pair in one fixed order, for machines without LAPACK. f32 is rounded once, at the end.
  *
  * Formulas: Golub and Van Loan, "Matrix Computations", 8.5 (cyclic Jacobi) and 8.6.3 (one-sided Jacobi, by Hestenes). */
 #include "runtime/lapack.h"
@@ -9,6 +9,7 @@
 
 enum { SWEEPS = 60 }; /* about 10 are needed */
 static const double UNIT = 0x1p-53;
+static const double NOTHING = 0x1p-400; /* a row no longer than this counts as 0, beside elements around 1; its square does not underflow */
 
 static double read_as(tj_dtype t, const void *p, int64_t i) { return t == TJ_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i]; }
 static void write_as(tj_dtype t, void *p, int64_t i, double x)
@@ -17,20 +18,44 @@ static void write_as(tj_dtype t, void *p, int64_t i, double x)
 	else ((float *)p)[i] = (float)x;
 }
 
-/* In this order whatever the vectors of the CPU are. */
-static double dot(int64_t n, const double *a, const double *b)
+/* Four elements at a time, on two vectors of any x86-64: the order of a sum is the same everywhere. */
+typedef double four __attribute__((vector_size(32)));
+static void load(four *to, const double *p) { memcpy(to, p, sizeof *to); }
+static double total(const four *s) { return ((*s)[0] + (*s)[2]) + ((*s)[1] + (*s)[3]); }
+
+/* a a, b b and a b */
+static void dots(int64_t n, const double *a, const double *b, double *to)
 {
-	double s[8] = { 0 };
+	four s[3] = { { 0 } }, x, y;
 	int64_t i = 0;
-	for (; i + 8 <= n; i += 8)
-		for (int k = 0; k < 8; k++) s[k] += a[i + k] * b[i + k];
-	for (int k = 0; i < n; i++, k++) s[k] += a[i] * b[i];
-	return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+	for (; i + 4 <= n; i += 4) {
+		load(&x, a + i);
+		load(&y, b + i);
+		s[0] += x * x, s[1] += y * y, s[2] += x * y;
+	}
+	for (int k = 0; i < n; i++, k++) s[0][k] += a[i] * a[i], s[1][k] += b[i] * b[i], s[2][k] += a[i] * b[i];
+	for (int k = 0; k < 3; k++) to[k] = total(&s[k]);
 }
 
-static void rotate(int64_t n, double *restrict a, double *restrict b, double c, double s)
+static double dot(int64_t n, const double *a, const double *b)
 {
-	for (int64_t i = 0; i < n; i++) {
+	double to[3];
+	dots(n, a, b, to);
+	return to[2];
+}
+
+static void rotate(int64_t n, double *a, double *b, double c, double s)
+{
+	int64_t i = 0;
+	for (; i + 4 <= n; i += 4) {
+		four x, y;
+		load(&x, a + i);
+		load(&y, b + i);
+		const four p = c * x - s * y, q = s * x + c * y;
+		memcpy(a + i, &p, sizeof p);
+		memcpy(b + i, &q, sizeof q);
+	}
+	for (; i < n; i++) {
 		const double x = a[i], y = b[i];
 		a[i] = c * x - s * y;
 		b[i] = s * x + c * y;
@@ -67,9 +92,13 @@ static void sort(int64_t n, const double *key, int64_t *order)
 }
 
 /* ---- symmetric matrices ---- */
+/* Rows of a are an odd number of elements apart, so that a column does not lie in few sets of the cache. */
+static int64_t line_of(int64_t n) { return n | 1; }
+
 static void turn(int64_t n, double *a, double *v, int64_t p, int64_t q)
 {
-	double *rp = a + p * n, *rq = a + q * n;
+	const int64_t line = line_of(n);
+	double *rp = a + p * line, *rq = a + q * line;
 	const double apq = rp[q], t = tangent((rq[q] - rp[p]) / (2 * apq)), c = 1 / sqrt(t * t + 1), s = t * c;
 	const double app = rp[p] - t * apq, aqq = rq[q] + t * apq;
 	rotate(n, rp, rq, c, s);
@@ -77,33 +106,37 @@ static void turn(int64_t n, double *a, double *v, int64_t p, int64_t q)
 	rp[p] = app;
 	rq[q] = aqq;
 	rp[q] = rq[p] = 0;
-	for (int64_t k = 0; k < n; k++) a[k * n + p] = rp[k], a[k * n + q] = rq[k];
+	for (int64_t k = 0; k < n; k++) a[k * line + p] = rp[k], a[k * line + q] = rq[k];
 }
 
 /* The diagonal of a becomes the eigenvalues, rows of v the vectors. False: it does not converge. */
 static bool diagonalise(int64_t n, double *a, double *v)
 {
-	const double least = UNIT / 8 * sqrt(dot(n * n, a, a)) / (double)n;
+	const int64_t line = line_of(n);
+	const double least = UNIT / 8 * sqrt(dot(n * line, a, a)) / (double)n;
 	bool any = true;
 	for (int sweep = 0; any && sweep < SWEEPS; sweep++) {
 		any = false;
 		for (int64_t p = 0; p < n; p++)
 			for (int64_t q = p + 1; q < n; q++)
-				if (fabs(a[p * n + q]) > least) turn(n, a, v, p, q), any = true;
+				if (fabs(a[p * line + q]) > least) turn(n, a, v, p, q), any = true;
 	}
 	return !any;
 }
 
 int64_t rt_own_eigh(tj_dtype t, int64_t n, void *a, void *values)
 {
-	double *x = rt_alloc((size_t)(n * n) * 2 * sizeof *x), *v = x + n * n, *key = x; /* of the diagonal, when it is done */
+	const int64_t line = line_of(n);
+	double *x = rt_alloc((size_t)(n * (line + n + 1)) * sizeof *x), *v = x + n * line, *key = v + n * n;
 	int64_t *order = rt_alloc((size_t)n * sizeof *order), st = x && order ? 0 : RT_SPECTRAL_NOMEM;
 	if (!st) {
-		for (int64_t i = 0; i < n * n; i++) x[i] = i % n <= i / n ? read_as(t, a, i) : read_as(t, a, i % n * n + i / n);
-		const int e = scale(n * n, x);
+		for (int64_t i = 0; i < n * line; i++) x[i] = 0;
+		for (int64_t i = 0; i < n; i++)
+			for (int64_t k = 0; k <= i; k++) x[i * line + k] = x[k * line + i] = read_as(t, a, i * n + k);
+		const int e = scale(n * line, x);
 		identity(n, v);
 		st = !diagonalise(n, x, v);
-		for (int64_t i = 0; i < n; i++) key[i] = x[i * n + i];
+		for (int64_t i = 0; i < n; i++) key[i] = x[i * line + i];
 		sort(n, key, order);
 		for (int64_t i = 0; i < n; i++) {
 			write_as(t, values, i, ldexp(key[order[i]], e));
@@ -119,16 +152,18 @@ int64_t rt_own_eigh(tj_dtype t, int64_t n, void *a, void *values)
 /* Rows of w [k,m] become orthogonal; those of v [k,k] turn with them. */
 static bool orthogonalise(int64_t k, int64_t m, double *w, double *v)
 {
-	const double least = UNIT * sqrt((double)m);
+	const double least = UNIT * (double)m; /* the error of a dot product is below this */
 	bool any = true;
 	for (int sweep = 0; any && sweep < SWEEPS; sweep++) {
 		any = false;
 		for (int64_t p = 0; p < k; p++)
 			for (int64_t q = p + 1; q < k; q++) {
 				double *a = w + p * m, *b = w + q * m;
-				const double aa = dot(m, a, a), bb = dot(m, b, b), ab = dot(m, a, b);
-				if (!(fabs(ab) > least * sqrt(aa) * sqrt(bb))) continue;
-				const double t = tangent((bb - aa) / (2 * ab)), c = 1 / sqrt(t * t + 1);
+				double d[3];
+				dots(m, a, b, d);
+				if (d[0] < NOTHING * NOTHING || d[1] < NOTHING * NOTHING) continue;
+				if (!(fabs(d[2]) > least * sqrt(d[0]) * sqrt(d[1]))) continue;
+				const double t = tangent((d[1] - d[0]) / (2 * d[2])), c = 1 / sqrt(t * t + 1);
 				rotate(m, a, b, c, t * c);
 				rotate(k, v + p * k, v + q * k, c, t * c);
 				any = true;
@@ -158,7 +193,10 @@ static void complete(int64_t m, double *w, int64_t at, const int64_t *order, int
 /* Rows of w by length, the longest first, and of length 1; key: the lengths, negative. */
 static void normalise(int64_t k, int64_t m, double *w, double *key, int64_t *order)
 {
-	for (int64_t i = 0; i < k; i++) key[i] = -sqrt(dot(m, w + i * m, w + i * m));
+	for (int64_t i = 0; i < k; i++) {
+		const double length = sqrt(dot(m, w + i * m, w + i * m));
+		key[i] = length > NOTHING ? -length : 0;
+	}
 	sort(k, key, order);
 	for (int64_t i = 0; i < k; i++) {
 		double *x = w + order[i] * m;

@@ -8,7 +8,8 @@
 
 /* ---- lapack.c ---- */
 /* Results of these functions: 0, or 1 and more: it does not converge. */
-enum { RT_SPECTRAL_NOMEM = -1, RT_SPECTRAL_LARGE = -2, RT_SPECTRAL_MISSING = -3 }; /* larger than LAPACK's integers; no LAPACK, but it is wanted */
+/* LARGE: more than an int of LAPACK; MISSING: it is not there, but the process chose it */
+enum { RT_SPECTRAL_NOMEM = -1, RT_SPECTRAL_LARGE = -2, RT_SPECTRAL_MISSING = -3 };
 
 /* Of a symmetric a [n,n], whose lower triangle is read: values [n], ascending, and in place of a the eigenvectors as rows, of any sign. */
 int64_t rt_eigh(tj_dtype t, int64_t n, void *a, void *values);

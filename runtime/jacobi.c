@@ -221,7 +221,7 @@ int64_t rt_own_svd(tj_dtype t, int64_t m, int64_t n, void *a, void *u, void *v, 
 		normalise(k, l, w, key, order);
 		for (int64_t i = 0; i < k; i++) {
 			const double *left = tall ? w + order[i] * l : z + order[i] * k, *right = tall ? z + order[i] * k : w + order[i] * l;
-			write_as(t, s, i, ldexp(-key[order[i]], e));
+			write_as(t, s, i, ldexp(fabs(key[order[i]]), e));
 			for (int64_t j = 0; j < m; j++) write_as(t, u, j * k + i, left[j]);
 			for (int64_t j = 0; j < n; j++) write_as(t, v, i * n + j, right[j]);
 		}

@@ -119,7 +119,8 @@ tj_tensor *tj_lu_solve_at(const char *site, tj_tensor *packed, tj_tensor *b)
 	if (bad) return bad;
 	const int rank = tj_rank(packed);
 	if (rank < 2 || tj_dim(packed, rank - 1) != tj_dim(packed, rank - 2) + 1)
-		return tj_fail(TJ_ERR_SHAPE, op, "as tj_lu_packed() gives it of a square matrix", "packed is %s, not [...,n,n + 1]", fn_type_of(packed).text);
+		return tj_fail(TJ_ERR_SHAPE, op, "as tj_lu_packed() gives it of a square matrix", "packed is %s, not [...,n,n + 1]",
+		               fn_type_of(packed).text);
 	const int64_t n = tj_dim(packed, rank - 2);
 	if ((bad = as_columns(site, op, packed, &b, &vector)) || (bad = together(site, op, &packed, &b))) return bad;
 	tj_tensor *a = columns(site, packed, 0, n), *y = tj_solve_lower(a, in_order(site, b, order_of(site, packed, n)), true);
@@ -150,7 +151,7 @@ tj_tensor *tj_inv_at(const char *site, tj_tensor *a)
 	tj_tensor *bad = bad_matrix(site, "inv", "a", a, true);
 	if (bad) return bad;
 	const int64_t n = tj_dim(a, tj_rank(a) - 1);
-	return tj_lu_solve(checked(site, "inv", tj_lu_packed(a), n), tj_eye(tj_dtype_of(a), n, n));
+	return tj_lu_solve(checked(site, "inv", tj_lu_packed(a), n), tj_expand_as(tj_eye(tj_dtype_of(a), n, n), a)); /* no vectors */
 }
 
 /* -1 for an odd number of exchanges: the product over i < j of the sign of order[j] - order[i]. */
@@ -213,8 +214,8 @@ tj_tensor *tj_lstsq_at(const char *site, tj_tensor *a, tj_tensor *b)
 }
 
 /* ---- the exponential ---- */
-/* Higham, "The scaling and squaring method for the matrix exponential revisited", 2005: the Pade approximant of degree 13 of a / 2^s, squared s
- * times; s from the largest 1-norm of the batch is data, so all of 0 to MOST squarings are there, and a choice behind each. */
+/* Higham, "The scaling and squaring method for the matrix exponential revisited", 2005: the Pade approximant of degree 13 of a / 2^s,
+ * squared s times. s depends on the 1-norm of the matrix, which is data, so MOST squarings are there, and a choice behind each. */
 tj_tensor *tj_matrix_exp_at(const char *site, tj_tensor *a)
 {
 	enum { MOST = 12 };

@@ -63,11 +63,13 @@ void ir_vjp_solve_lower(ir_graph *g, ir_ref a, ir_ref x, ir_ref grad, bool unit,
 ir_ref ir_vjp_lu(ir_graph *g, ir_ref y, ir_ref grad, int64_t n, const char *site)
 {
 	const maker m = { g, site };
+	if (y == IR_NONE) return y;
 	const ir_meta t = ir_meta_of(g, y);
 	ir_meta square = t;
 	square.dim[t.rank - 1] = n;
 	const ir_ref packed = columns(&m, y, 0, n), part = columns(&m, grad, 0, n), up = turned(&m, packed);
-	const ir_ref here = ir_emit(g, IR_eye, 0, NULL, 3, (int64_t[]){ t.dtype, n, n }, site), one = ir_keep_device(g, here, ir_at(g, y));
+	const ir_ref here = ir_emit(g, IR_eye, 0, NULL, 3, (int64_t[]){ t.dtype, n, n }, site);
+	const ir_ref one = here == IR_NONE ? here : ir_keep_device(g, here, ir_at(g, y));
 	const ir_ref below = low(&m, packed, -1);
 	const ir_ref l = op2(&m, IR_add, below, one), left = product(&m, turned(&m, l), low(&m, part, -1));
 	const ir_ref u = high(&m, packed), right = product(&m, high(&m, part), turned(&m, u));
@@ -90,6 +92,7 @@ static ir_ref tall(const maker *m, ir_ref q, ir_ref r, ir_ref dq, ir_ref dr)
 ir_ref ir_vjp_qr(ir_graph *g, ir_ref x, ir_ref y, ir_ref grad, const char *site)
 {
 	const maker m = { g, site };
+	if (x == IR_NONE) return x;
 	const ir_meta t = ir_meta_of(g, x);
 	const int64_t down = t.dim[t.rank - 2], across = t.dim[t.rank - 1], all = down + across;
 	const ir_ref q = rows(&m, y, 0, down), r = turned(&m, rows(&m, y, down, all));

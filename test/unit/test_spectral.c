@@ -326,6 +326,21 @@ static void degenerate(void **state)
 	}
 }
 
+/* Values that differ by rounding alone count as equal, too. */
+static void nearly_degenerate(void **state)
+{
+	(void)state;
+	for (int kind = 0; kind < 2; kind++) {
+		tj_ctx *c = kit_open();
+		job j = { kind ? SVD : EIGH, 3, 3, true, true };
+		const double x[] = { 1, 2e-16, 0, 2e-16, 1, 1e-16, 0, 1e-16, 1 };
+		values at;
+		derivatives(c, kit_fn(c, "both_orders", both_orders, &j, 1, 4), &j, x, &at);
+		for (int k = 0; k < 9; k++) assert_true(fabs(at.first[k]) < 10);
+		tj_close(c);
+	}
+}
+
 /* ---- functions ---- */
 static double apart(tj_tensor *a, tj_tensor *b) { return tj_item(tj_amax(tj_abs(tj_sub(a, b)), TJ_ALL, false)); }
 static tj_tensor *product(tj_tensor *a, tj_tensor *b, tj_tensor *c) { return tj_matmul(tj_matmul(a, b), c); }
@@ -445,6 +460,7 @@ int main(void)
 		cmocka_unit_test(residuals), cmocka_unit_test(special),    cmocka_unit_test(agree),    cmocka_unit_test(not_finite),
 		cmocka_unit_test(empty),     cmocka_unit_test(gradients),  cmocka_unit_test(degenerate), cmocka_unit_test(inverses),
 		cmocka_unit_test(for_a_batch), cmocka_unit_test(refused), cmocka_unit_test(choices),
+		cmocka_unit_test(nearly_degenerate),
 	};
 	KIT_RUN(tests);
 }

@@ -148,10 +148,11 @@ static json_t *settings_data(tj_ctx *c)
 {
 	tj_settings s = { .size = sizeof s };
 	if (tj_get_settings(c, &s) != TJ_OK) return json_object();
-	return json_pack("{s:b, s:b, s:b, s:b, s:b, s:s, s:b, s:b, s:s, s:I, s:b}", "allow_tf32", s.allow_tf32, "allow_reduced_precision",
+	return json_pack("{s:b, s:b, s:b, s:b, s:b, s:s, s:b, s:b, s:s, s:I, s:b, s:o}", "allow_tf32", s.allow_tf32, "allow_reduced_precision",
 	                 s.allow_reduced_precision, "allow_nondeterministic", s.allow_nondeterministic, "no_split_sums", s.no_split_sums,
 	                 "autotune", s.autotune, "products", products[s.products], "no_graphs", s.no_graphs, "no_epilogues", s.no_epilogues,
-	                 "attention", attention[s.attention], "threads", (json_int_t)s.threads, "flush_denormal", s.flush_denormal);
+	                 "attention", attention[s.attention], "threads", (json_int_t)s.threads, "flush_denormal", s.flush_denormal, "linalg",
+	                 cli_string(tj_linalg_library().name));
 }
 
 static void print_settings(const json_t *d)
@@ -176,6 +177,7 @@ static const struct { const char *name, *doc; } variables[] = {
 	{ "TJ_CACHE_MB", "how large the folder may grow" },
 	{ "TJ_LOADER", "orc: LLVM links kernels, and none is kept" },
 	{ "TJ_ONEDNN", "off: oneDNN is not opened" },
+	{ "TJ_LINALG", "auto, own or lapack: who computes eigenvalues and singular values" },
 	{ "TJ_CUBLASLT", "off: cuBLASLt is not opened" },
 	{ "TJ_CUDA_PATH", "the folder of NVRTC and cuBLASLt" },
 	{ "TJ_LOG", "topics to log; TJ_LOG=help lists them" },

@@ -304,9 +304,13 @@ tj_tensor *tj_matrix_norm_at(const char *site, tj_tensor *x, double p, bool keep
 	if (bad) return bad;
 	if (tj_rank(x) < 2) return tj_fail(TJ_ERR_SHAPE, "matrix_norm", "tj_norm() is that of vectors", "x has %d axes, 2 are needed", tj_rank(x));
 	if (p == 0) return tj_norm(x, 2, TJ_AXES(-2, -1), keepdim);
-	if (fabs(p) != 1 && !isinf(p))
-		return tj_fail(TJ_ERR_ARG, "matrix_norm", "0 is the Frobenius norm; those of singular values need a decomposition",
-		               "the order is %g; 0, 1, -1, INFINITY and -INFINITY are possible", p);
+	if (fabs(p) != 1 && fabs(p) != 2 && !isinf(p))
+		return tj_fail(TJ_ERR_ARG, "matrix_norm", "0 is the Frobenius norm; tj_nuclear_norm() is the sum of singular values",
+		               "the order is %g; 0, 1, -1, 2, -2, INFINITY and -INFINITY are possible", p);
+	if (fabs(p) == 2) {
+		tj_tensor *s = tj_svdvals(x), *of = p > 0 ? tj_amax(s, TJ_AXES(-1), keepdim) : tj_amin(s, TJ_AXES(-1), keepdim);
+		return keepdim ? tj_unsqueeze(of, -1) : of;
+	}
 	const int over = fabs(p) == 1 ? -2 : -1; /* sums of columns, or of rows */
 	tj_tensor *sums = tj_norm(x, 1, TJ_AXES(over), true),
 		  *y = p > 0 ? tj_amax(sums, TJ_AXES(-2, -1), true) : tj_amin(sums, TJ_AXES(-2, -1), true);

@@ -250,6 +250,8 @@ typedef struct tj_open_opts {
 	                        * $XDG_CACHE_HOME/tjit, else $HOME/.cache/tjit */
 	const char *report;    /* like TJ_REPORT: a file, written when the last context is closed or the process exits, see tj_report(). %p in it
 	                        * becomes the number of the process; the second engine of a process writes run.2.json for run.json */
+	const char *linalg;    /* like TJ_LINALG, for the whole process: who computes eigenvalues and singular values. "lapack": liblapack.so.3 (or
+	                        * libopenblas.so.0); without it they are errors. "own": rotations of tjit. "auto": LAPACK if it is there */
 } tj_open_opts;
 
 TJ_API tj_ctx *tj_open(const tj_open_opts *opts); /* becomes the thread's current context; NULL when out of memory */
@@ -1186,8 +1188,8 @@ TJ_API tj_status tj_cache_clear_at(const char *site, tj_ctx *c, uint64_t *files,
 TJ_API tj_status tj_metrics_at(const char *site, tj_ctx *c, FILE *out);
 #define tj_metrics(c, out) tj_metrics_at(TJ_SITE, c, out)
 
-/* Libraries that tjit opens by name when it needs them: LLVM, oneDNN, CUDA driver, NVRTC, cuBLASLt; the list ends with a name of NULL.
- * version NULL: it cannot be used, and why says the reason. Opens all of them the first time (up to some seconds). */
+/* Libraries that tjit opens by name when it needs them: LLVM, oneDNN, CUDA driver, NVRTC, cuBLASLt, LAPACK; the list ends with a name of
+ * NULL. version NULL: it cannot be used, and why says the reason. Opens all of them the first time (up to some seconds). */
 typedef struct tj_library { const char *name, *version, *why; } tj_library;
 TJ_API const tj_library *tj_libraries(void);
 /* The machine; the struct lives as long as the process, and later versions may append fields. */
@@ -1203,6 +1205,9 @@ typedef struct tj_machine {
 TJ_API const tj_machine *tj_this_machine(void);
 /* Threads of the team of the process, the caller included. Before the first tj_open(): the cores that the process may use. */
 TJ_API int tj_threads(void);
+/* Who computes eigenvalues and singular values: name is "tjit" or "LAPACK", version that of it, and why the reason. Opens LAPACK, unless
+ * the process chose "own" (tj_open_opts.linalg). name NULL: "lapack" was chosen, and it is not there. */
+TJ_API tj_library tj_linalg_library(void);
 /* Who computes matrix products with results of this dtype on the CPU, in functions with these numerics, under the settings of c: name is
  * "tjit" or "oneDNN" (NULL: refused, see tj_check()), version that of it (NULL: it does not say), and why the reason. Opens oneDNN only if
  * the settings prefer it; a product whose operands it does not take is copied for it. The plans of a function: tj_explain(). */
@@ -2178,6 +2183,20 @@ TJ_API tj_tensor *tj_qr_packed(tj_tensor *x);
 TJ_API tj_tensor *tj_qr_packed_at(const char *site, tj_tensor *x);
 #define tj_qr_packed(x) tj_qr_packed_at(TJ_SITE, x) /* tj_qr_packed([[3.], [4.]]) = [[-0.6], [-0.8], [-5.]] */
 
+/* eigenvectors of a symmetric matrix a [...,n,n], whose lower triangle is read, and below them the eigenvalues, ascending: a = V diag(l)
+ * V', as [...,n + 1,n]; the sign of a vector: docs/LINALG.md. inf or NaN in a matrix gives NaN. zero: in gradients, terms between equal
+ * eigenvalues are 0, not inf or NaN. tj_eigh() takes it apart */
+TJ_API tj_tensor *tj_eigh_packed(tj_tensor *x, bool zero);
+TJ_API tj_tensor *tj_eigh_packed_at(const char *site, tj_tensor *x, bool zero);
+#define tj_eigh_packed(x, zero) tj_eigh_packed_at(TJ_SITE, x, zero)
+/* tj_eigh_packed([[2., 0.], [0., 1.]], false) = [[0., 1.], [1., 0.], [1., 2.]] */
+
+/* a [...,m,n] = U diag(s) V', as [...,m + n + 1,k], k = min(m, n): U, V, and below them the singular values, descending; the sign of a pair
+ * of vectors: docs/LINALG.md. inf or NaN in a matrix gives NaN. zero: as in tj_eigh_packed(). tj_svd() takes it apart */
+TJ_API tj_tensor *tj_svd_packed(tj_tensor *x, bool zero);
+TJ_API tj_tensor *tj_svd_packed_at(const char *site, tj_tensor *x, bool zero);
+#define tj_svd_packed(x, zero) tj_svd_packed_at(TJ_SITE, x, zero) /* tj_svd_packed([[3.], [4.]], false) = [[0.6], [0.8], [1.], [5.]] */
+
 /* matrix product; batch axes broadcast; 1-d operands as in NumPy; integers keep their dtype and wrap (cast i8 to i32 first), bf16 and f16
  * add in f32 and round once; the order of its sums is in NUMERICS.md */
 TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
@@ -2705,7 +2724,8 @@ TJ_API tj_tensor *tj_baddbmm_at(const char *site, tj_tensor *x, tj_tensor *a, tj
 TJ_API tj_tensor *tj_multi_dot_at(const char *site, tj_list list);
 #define tj_chain_matmul(list) tj_multi_dot(list) /* tj_chain_matmul(TJ_LIST([[1, 2]], [[3], [4]], [[2]])) = [[22]] */
 TJ_API tj_tensor *tj_matrix_power_at(const char *site, tj_tensor *x, int n); /* n is 0 or more */
-/* of the last two axes. 0: Frobenius; 1, -1: the largest, least sum of |x| in a column; INFINITY, -INFINITY: in a row */
+/* of the last two axes. 0: Frobenius; 1, -1: the largest, least sum of |x| in a column; INFINITY, -INFINITY: in a row; 2, -2: the largest,
+ * least singular value */
 TJ_API tj_tensor *tj_matrix_norm_at(const char *site, tj_tensor *x, double p, bool keepdim);
 #define tj_addmm(x, a, b, beta, alpha) tj_addmm_at(TJ_SITE, x, a, b, beta, alpha)
 /* tj_addmm([[1.]], [[1., 2.]], [[3.], [4.]], 10, 1) = [[21.]] */
@@ -2946,6 +2966,50 @@ TJ_API tj_tensor *tj_complex_div_at(const char *site, tj_tensor *a, tj_tensor *b
 #define tj_complex_exp(z) tj_complex_exp_at(TJ_SITE, z) /* tj_complex_exp([0., 0.]) = [1., 0.] */
 #define tj_complex_mul(a, b) tj_complex_mul_at(TJ_SITE, a, b) /* tj_complex_mul([1., 2.], [3., 4.]) = [-5., 10.] */
 #define tj_complex_div(a, b) tj_complex_div_at(TJ_SITE, a, b) /* tj_complex_div([-5., 10.], [3., 4.]) = [1., 2.] */
+
+/* Between equal eigenvalues or singular values vectors are not determined, and the gradient through them is inf or NaN, as in PyTorch; or,
+ * with ZERO, the terms between values that differ by no more than rounding (max(m, n) eps times the largest) are 0. Gradients of values
+ * alone are right in any case. */
+typedef enum tj_degenerate { TJ_DEGENERATE_INF, TJ_DEGENERATE_ZERO } tj_degenerate;
+typedef struct tj_spectral_opts {
+	size_t size;
+	bool upper;               /* eigh, eigvalsh: the upper triangle is read, not the lower one */
+	tj_degenerate degenerate;
+} tj_spectral_opts;
+/* A singular value, or the absolute value of an eigenvalue, counts as 0 if it is no larger than atol or rtol times the largest, whichever
+ * is more. Both 0: rtol is max(m, n) eps of the dtype. */
+typedef struct tj_rank_opts {
+	size_t size;
+	double atol, rtol;
+	bool hermitian;           /* x is symmetric; its lower triangle is read */
+} tj_rank_opts;
+
+/* Eigenvalues and singular values of matrices [...,m,n], of f32 and f64; f16 and bf16 are computed in f32. LAPACK or rotations of tjit
+ * compute them (tj_open_opts.linalg); docs/LINALG.md has the sign of vectors. inf or NaN in a matrix gives NaN; an iteration that does not
+ * converge is an error with the number of the matrix. opts: NULL for the defaults.
+ * eigh: a symmetric [...,n,n] as V diag(l) V': l, ascending, [...,n]; *vectors, if it is not NULL: V, in columns. eigvalsh: l alone. svd: U
+ * diag(s) V': U [...,m,k], k = min(m, n); *s: descending, [...,k]; *vt: V' [...,k,n]; either may be NULL. svdvals: s alone.
+ * matrix_rank: i64. pinv: the pseudo-inverse [...,n,m]; its gradient takes the rank as constant. matrix_cond: p is 2: the largest singular
+ * value by the least; -2: the reverse; 0: by Frobenius norms, of a square matrix. nuclear_norm: the sum of singular values. */
+TJ_API tj_tensor *tj_eigh_at(const char *site, tj_tensor *x, const tj_spectral_opts *opts, tj_tensor **vectors);
+TJ_API tj_tensor *tj_eigvalsh_at(const char *site, tj_tensor *x, const tj_spectral_opts *opts);
+TJ_API tj_tensor *tj_svd_at(const char *site, tj_tensor *x, const tj_spectral_opts *opts, tj_tensor **s, tj_tensor **vt);
+TJ_API tj_tensor *tj_svdvals_at(const char *site, tj_tensor *x);
+TJ_API tj_tensor *tj_pinv_at(const char *site, tj_tensor *x, const tj_rank_opts *opts);
+TJ_API tj_tensor *tj_matrix_rank_at(const char *site, tj_tensor *x, const tj_rank_opts *opts);
+TJ_API tj_tensor *tj_matrix_cond_at(const char *site, tj_tensor *x, double p);
+TJ_API tj_tensor *tj_nuclear_norm_at(const char *site, tj_tensor *x, bool keepdim);
+#define tj_eigh(x, opts, vectors) tj_eigh_at(TJ_SITE, x, opts, vectors)
+/* tj_eigh([[2., 0.], [0., 1.]], NULL, &vectors) = [1., 2.], [[0., 1.], [1., 0.]] */
+#define tj_eigvalsh(x, opts) tj_eigvalsh_at(TJ_SITE, x, opts)
+/* tj_eigvalsh([[2., 1.], [0., 2.]], TJ_OPTS(tj_spectral_opts, .upper = true)) = [1., 3.] */
+#define tj_svd(x, opts, s, vt) tj_svd_at(TJ_SITE, x, opts, s, vt)
+/* tj_svd([[3.], [4.]], NULL, &s, &vt) = [[0.6], [0.8]], [5.], [[1.]] */
+#define tj_svdvals(x) tj_svdvals_at(TJ_SITE, x) /* tj_svdvals([[3., 0.], [0., -4.]]) = [4., 3.] */
+#define tj_pinv(x, opts) tj_pinv_at(TJ_SITE, x, opts) /* tj_pinv([[2., 0.], [0., 0.]], NULL) = [[0.5, 0.], [0., 0.]] */
+#define tj_matrix_rank(x, opts) tj_matrix_rank_at(TJ_SITE, x, opts) /* tj_matrix_rank([[1., 2.], [2., 4.]], NULL) = 1 */
+#define tj_matrix_cond(x, p) tj_matrix_cond_at(TJ_SITE, x, p) /* tj_matrix_cond([[4., 0.], [0., -2.]], 2) = 2. */
+#define tj_nuclear_norm(x, keepdim) tj_nuclear_norm_at(TJ_SITE, x, keepdim) /* tj_nuclear_norm([[4., 0.], [0., -2.]], false) = 6. */
 
 /* The factor of a transform of n elements, and of its inverse: 1 and 1 / n; 1 / sqrt(n) both; 1 / n and 1. */
 typedef enum tj_fft_norm { TJ_FFT_BACKWARD, TJ_FFT_ORTHO, TJ_FFT_FORWARD } tj_fft_norm;

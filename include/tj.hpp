@@ -1443,6 +1443,15 @@ inline tensor lu_packed(operand x) { return detail::made(tj_lu_packed_at(x.site(
 /// opposite to that of the pivot. tj_qr() takes it apart
 /// C: tj_qr_packed([[3.], [4.]]) = [[-0.6], [-0.8], [-5.]]
 inline tensor qr_packed(operand x) { return detail::made(tj_qr_packed_at(x.site(), x.get()), x); }
+/// eigenvectors of a symmetric matrix a [...,n,n], whose lower triangle is read, and below them the eigenvalues, ascending: a = V diag(l)
+/// V', as [...,n + 1,n]; the sign of a vector: docs/LINALG.md. inf or NaN in a matrix gives NaN. zero: in gradients, terms between equal
+/// eigenvalues are 0, not inf or NaN. tj_eigh() takes it apart
+/// C: tj_eigh_packed([[2., 0.], [0., 1.]], false) = [[0., 1.], [1., 0.], [1., 2.]]
+inline tensor eigh_packed(operand x, bool zero) { return detail::made(tj_eigh_packed_at(x.site(), x.get(), zero), x); }
+/// a [...,m,n] = U diag(s) V', as [...,m + n + 1,k], k = min(m, n): U, V, and below them the singular values, descending; the sign of a
+/// pair of vectors: docs/LINALG.md. inf or NaN in a matrix gives NaN. zero: as in tj_eigh_packed(). tj_svd() takes it apart
+/// C: tj_svd_packed([[3.], [4.]], false) = [[0.6], [0.8], [1.], [5.]]
+inline tensor svd_packed(operand x, bool zero) { return detail::made(tj_svd_packed_at(x.site(), x.get(), zero), x); }
 /// matrix product; batch axes broadcast; 1-d operands as in NumPy; integers keep their dtype and wrap (cast i8 to i32 first), bf16 and
 /// f16 add in f32 and round once; the order of its sums is in NUMERICS.md
 /// C: tj_matmul([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]]
@@ -2054,7 +2063,8 @@ inline tensor baddbmm(operand x, operand a, operand b, double beta = 1, double a
 inline tensor multi_dot(const tensor_list &list, caller at = caller()) { return detail::made(tj_multi_dot_at(at.site(), list.get()), at); }
 /// C: tj_matrix_power([[1, 1], [0, 1]], 3) = [[1, 3], [0, 1]]
 inline tensor matrix_power(operand x, int n) { return detail::made(tj_matrix_power_at(x.site(), x.get(), n), x); }
-/// of the last two axes. 0: Frobenius; 1, -1: the largest, least sum of |x| in a column; INFINITY, -INFINITY: in a row
+/// of the last two axes. 0: Frobenius; 1, -1: the largest, least sum of |x| in a column; INFINITY, -INFINITY: in a row; 2, -2: the
+/// largest, least singular value
 /// C: tj_matrix_norm([[1., -2.], [3., 4.]], 1, false) = 6.
 inline tensor matrix_norm(operand x, double p, bool keepdim = false)
 {
@@ -2297,6 +2307,37 @@ inline tensor complex_exp(operand z) { return detail::made(tj_complex_exp_at(z.s
 inline tensor complex_mul(operand a, operand b) { return detail::made(tj_complex_mul_at(a.site(), a.get(), b.get()), a); }
 /// C: tj_complex_div([-5., 10.], [3., 4.]) = [1., 2.]
 inline tensor complex_div(operand a, operand b) { return detail::made(tj_complex_div_at(a.site(), a.get(), b.get()), a); }
+/// Eigenvalues and singular values of matrices [...,m,n], of f32 and f64; f16 and bf16 are computed in f32. LAPACK or rotations of tjit
+/// compute them (tj_open_opts.linalg); docs/LINALG.md has the sign of vectors. inf or NaN in a matrix gives NaN; an iteration that does
+/// not converge is an error with the number of the matrix. opts: NULL for the defaults. eigh: a symmetric [...,n,n] as V diag(l) V': l,
+/// ascending, [...,n]; *vectors, if it is not NULL: V, in columns. eigvalsh: l alone. svd: U diag(s) V': U [...,m,k], k = min(m, n); *s:
+/// descending, [...,k]; *vt: V' [...,k,n]; either may be NULL. svdvals: s alone. matrix_rank: i64. pinv: the pseudo-inverse [...,n,m];
+/// its gradient takes the rank as constant. matrix_cond: p is 2: the largest singular value by the least; -2: the reverse; 0: by
+/// Frobenius norms, of a square matrix. nuclear_norm: the sum of singular values.
+/// C: tj_eigh([[2., 0.], [0., 1.]], NULL, &vectors) = [1., 2.], [[0., 1.], [1., 0.]]
+inline std::array<tensor, 2> eigh(operand x, const tj_spectral_opts &opts = {})
+{
+	tj_tensor *more[1] = {}, *first = tj_eigh_at(x.site(), x.get(), &opts, &more[0]);
+	return detail::made<2>(first, more, x);
+}
+/// C: tj_eigvalsh([[2., 1.], [0., 2.]], TJ_OPTS(tj_spectral_opts, .upper = true)) = [1., 3.]
+inline tensor eigvalsh(operand x, const tj_spectral_opts &opts = {}) { return detail::made(tj_eigvalsh_at(x.site(), x.get(), &opts), x); }
+/// C: tj_svd([[3.], [4.]], NULL, &s, &vt) = [[0.6], [0.8]], [5.], [[1.]]
+inline std::array<tensor, 3> svd(operand x, const tj_spectral_opts &opts = {})
+{
+	tj_tensor *more[2] = {}, *first = tj_svd_at(x.site(), x.get(), &opts, &more[0], &more[1]);
+	return detail::made<3>(first, more, x);
+}
+/// C: tj_svdvals([[3., 0.], [0., -4.]]) = [4., 3.]
+inline tensor svdvals(operand x) { return detail::made(tj_svdvals_at(x.site(), x.get()), x); }
+/// C: tj_pinv([[2., 0.], [0., 0.]], NULL) = [[0.5, 0.], [0., 0.]]
+inline tensor pinv(operand x, const tj_rank_opts &opts = {}) { return detail::made(tj_pinv_at(x.site(), x.get(), &opts), x); }
+/// C: tj_matrix_rank([[1., 2.], [2., 4.]], NULL) = 1
+inline tensor matrix_rank(operand x, const tj_rank_opts &opts = {}) { return detail::made(tj_matrix_rank_at(x.site(), x.get(), &opts), x); }
+/// C: tj_matrix_cond([[4., 0.], [0., -2.]], 2) = 2.
+inline tensor matrix_cond(operand x, double p) { return detail::made(tj_matrix_cond_at(x.site(), x.get(), p), x); }
+/// C: tj_nuclear_norm([[4., 0.], [0., -2.]], false) = 6.
+inline tensor nuclear_norm(operand x, bool keepdim = false) { return detail::made(tj_nuclear_norm_at(x.site(), x.get(), keepdim), x); }
 /// torch.fft's functions. n: the operand is cut to so many elements, or zeros come behind it; 0: it stays. fft, ifft: pairs to pairs.
 /// rfft: real numbers to the first n / 2 + 1 results, of which the others are the conjugates. irfft: such pairs to n real numbers; 0: 2
 /// (pairs - 1). hfft: such pairs, of a signal, to its real spectrum; ihfft: back. fftn, ifftn, rfftn, irfftn: along several axes, the

@@ -6,6 +6,7 @@
  * by its strides, and computes one scalar. No result depends on layout. Scalars are computed by ir/math.inc (point.c), reductions
  * by the tree (tree.c), matrix products by runtime/chain.c, composites by their decomposition (decomp.c). */
 #include "ir/ir.h"
+#include "ir/eigen.h"
 #include "ir/packed.h"
 #include "ir/tree.h"
 #include "runtime/chain.h"
@@ -748,6 +749,16 @@ static tj_status eval_factor(job *j)
 	return st;
 }
 
+static tj_status eval_spectral(job *j)
+{
+	ir_value a = { .data = NULL };
+	if (!cast_to(&j->src[0], (tj_dtype)j->out->meta.dtype, &a)) return nomem(j);
+	const tj_status st = ir_spectral(j->op, &a.meta, a.data, &j->out->meta, j->out->data, j->err);
+	if (st != TJ_OK && j->err && !j->err->site) j->err->site = j->site;
+	rt_free(a.data);
+	return st;
+}
+
 /* An op that accumulates narrow floats: widens the operands, computes, and rounds the result once. */
 static tj_status eval_wide(job *j)
 {
@@ -796,6 +807,7 @@ static tj_status run(job *j)
 	case IR_cumsum: case IR_cumprod: case IR_cummax: case IR_cummin: case IR_linear_recurrence: return eval_along(j);
 	case IR_full: case IR_arange: case IR_eye: case IR_uniform: case IR_normal: return eval_create(j);
 	case IR_cholesky: case IR_solve_lower: case IR_lu_packed: case IR_qr_packed: return eval_factor(j);
+	case IR_eigh_packed: case IR_svd_packed: return eval_spectral(j);
 	case IR_host_call: return eval_host(j);
 	default: return eval_point(j);
 	}

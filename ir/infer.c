@@ -994,6 +994,22 @@ static bool shape_qr(ask *q)
 	return true;
 }
 
+static bool shape_eigh(ask *q)
+{
+	if (!shape_square(q)) return false;
+	q->out->dim[q->out->rank - 2]++;
+	q->nnorm = 0;
+	return put(q, q->attr[0] != 0);
+}
+
+static bool shape_svd(ask *q)
+{
+	if (!shape_qr(q)) return false;
+	q->out->dim[q->out->rank - 2]++;
+	q->nnorm = 0;
+	return put(q, q->attr[0] != 0);
+}
+
 static bool shape_diagonal(ask *q)
 {
 	const ir_meta *x = &q->src[0];
@@ -1401,6 +1417,8 @@ static rule *const shape_rules[] = { [IR_SHAPE_BROADCAST] = shape_broadcast,
 	                             [IR_SHAPE_SOLVE] = shape_solve,
 	                             [IR_SHAPE_LU] = shape_lu,
 	                             [IR_SHAPE_QR] = shape_qr,
+	                             [IR_SHAPE_EIGH] = shape_eigh,
+	                             [IR_SHAPE_SVD] = shape_svd,
 	                             [IR_SHAPE_PAIRS] = shape_pairs,
 	                             [IR_SHAPE_RDFT] = shape_rdft,
 	                             [IR_SHAPE_INVERSE_RDFT] = shape_inverse_rdft,

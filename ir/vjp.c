@@ -799,6 +799,18 @@ static void grad_QR(vjp *v)
 	give(v, 0, ir_vjp_qr(v->g, x, y, dy, v->site));
 }
 
+static void grad_EIGH(vjp *v)
+{
+	const ir_ref y = y_of(v), dy = dy_of(v), r = ir_vjp_eigh(v->g, y, dy, v->attr[0] != 0, v->site);
+	if (r != IR_NONE) give(v, 0, r);
+}
+
+static void grad_SVD(vjp *v)
+{
+	const ir_ref x = x_of(v, 0), y = y_of(v), dy = dy_of(v), r = ir_vjp_svd(v->g, x, y, dy, v->attr[0] != 0, v->site);
+	if (r != IR_NONE) give(v, 0, r);
+}
+
 /* ---- convolution and pooling ---- */
 enum { MOST_PLACES = 16 }; /* of a window that a maximum is found in place by place */
 

@@ -13,7 +13,7 @@
 	X(SCATTER) X(PUT) X(SCATTER_PROD) X(SCATTER_PICK) X(FILL) X(GELU) X(SOFTMAX) X(LOG_SOFTMAX) X(CROSS_ENTROPY) X(NUMBER) X(HYPOT) \
 	X(COPYSIGN) X(LDEXP) \
 	X(ATAN2) X(FMA) X(LOGADDEXP) X(NEXT) X(CUMSUM) X(CUMPROD) X(RUNNING) X(LOGCUMSUMEXP) X(RECURRENCE) \
-	X(DFT) X(RDFT) X(INVERSE_RDFT) X(CHOLESKY) X(SOLVE_LOWER) X(LU) X(QR) \
+	X(DFT) X(RDFT) X(INVERSE_RDFT) X(CHOLESKY) X(SOLVE_LOWER) X(LU) X(QR) X(EIGH) X(SVD) \
 	X(CONV) X(CONV_TRANSPOSE) X(MAX_POOL) X(HOST)
 /* clang-format on */
 typedef enum ir_grad_rule {
@@ -38,6 +38,10 @@ ir_ref ir_vjp_cholesky(ir_graph *g, ir_ref y, ir_ref grad, const char *site);
 void ir_vjp_solve_lower(ir_graph *g, ir_ref a, ir_ref y, ir_ref grad, bool unit, const char *site, ir_ref *to);
 ir_ref ir_vjp_lu(ir_graph *g, ir_ref y, ir_ref grad, int64_t n, const char *site); /* of n x n */
 ir_ref ir_vjp_qr(ir_graph *g, ir_ref x, ir_ref y, ir_ref grad, const char *site);
+
+/* vjpspectral.c: eigenvalues and singular values; zero: terms between equal ones are 0; IR_NONE: nothing in it has a gradient. */
+ir_ref ir_vjp_eigh(ir_graph *g, ir_ref y, ir_ref grad, bool zero, const char *site);
+ir_ref ir_vjp_svd(ir_graph *g, ir_ref x, ir_ref y, ir_ref grad, bool zero, const char *site);
 
 /* vjpflow.c: the same for control flow, a while that has a limit among it; grad: by result, IR_NONE where there is none. keep: of
  * ir_grad_ask. */

@@ -306,6 +306,7 @@ static ir_ref apply(one *o)
 	case IR_WITH2:
 	case IR_WITH3:
 	case IR_TO:
+	case IR_SPECTRAL:
 	case IR_COUNT: return emit(o, o->n.nattr, o->attr, o->x);
 	case IR_AXIS: case IR_PAIR_AXIS: case IR_SORT: case IR_TOPK: case IR_PLACES: return within(o);
 	case IR_SEARCH: return searched(o);

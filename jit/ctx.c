@@ -8,6 +8,7 @@
 #include "jit/report.h"
 #include "jit/survey.h"
 #include "runtime/host.h"
+#include "runtime/lapack.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -87,6 +88,13 @@ static void check_env_cpu(const rt_log_to *log)
 	if (v && *v && !rt_wanted_bits()) rt_warn(log, "TJ_CPU=%s is not 512, 256 or 128; it is ignored", v);
 	v = getenv("TJ_CODEGEN");
 	if (v && *v && strcmp(v, "fast")) rt_warn(log, "TJ_CODEGEN=%s is not fast; it is ignored", v);
+}
+
+/* Asked for by name: an unknown one is ignored, and nothing of it is opened here. */
+static void choose_linalg(const char *name, const rt_log_to *log)
+{
+	if (rt_linalg_choose(name)) return;
+	rt_warn(log, "TJ_LINALG=%s is not auto, own or lapack; it is ignored", name && *name ? name : getenv("TJ_LINALG"));
 }
 
 /* runtime/onednn.c and cublaslt.c read them when the first product is planned that they might compute. */
@@ -178,6 +186,7 @@ static jit_engine *open_engine(const tj_open_opts *o)
 	check_env_libraries(&e->rt.log);
 	rt_tools_check(&e->rt.log);
 	jit_live_begin(&e->rt.log);
+	choose_linalg(o->linalg, &e->rt.log);
 	if (!o->log) read_env_log(&e->rt.log);
 	return e;
 }

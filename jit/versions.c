@@ -5,8 +5,9 @@
 #include "runtime/cublas.h"
 #include "runtime/cuda.h"
 #include "runtime/matmul.h"
+#include "runtime/lapack.h"
 
-enum { LLVM, ONEDNN, DRIVER, NVRTC, CUBLASLT, LIBRARIES };
+enum { LLVM, ONEDNN, DRIVER, NVRTC, CUBLASLT, LAPACK, LIBRARIES };
 
 static void put_llvm(tj_library *l, char *version, size_t room)
 {
@@ -44,6 +45,21 @@ static void put_cublaslt(tj_library *l, char *version, size_t room)
 	if (lt) l->why = NULL;
 }
 
+static void put_lapack(tj_library *l, char *version, size_t room)
+{
+	l->why = rt_lapack_missing();
+	if (!l->why) snprintf(version, room, "%s", rt_lapack_version());
+}
+
+tj_library tj_linalg_library(void)
+{
+	const char *choice = rt_linalg_choice();
+	if (!strcmp(choice, "own")) return (tj_library){ "tjit", TJ_VERSION, "the process chose its own rotations" };
+	const char *why = rt_lapack_missing();
+	if (!why) return (tj_library){ "LAPACK", rt_lapack_version(), !strcmp(choice, "auto") ? "it is there" : "the process chose it" };
+	return !strcmp(choice, "auto") ? (tj_library){ "tjit", TJ_VERSION, why } : (tj_library){ NULL, NULL, why };
+}
+
 const tj_library *tj_libraries(void)
 {
 	static tj_library list[LIBRARIES + 1];
@@ -54,6 +70,7 @@ const tj_library *tj_libraries(void)
 	} all[LIBRARIES] = {
 		[LLVM] = { "LLVM", put_llvm },    [ONEDNN] = { "oneDNN", put_onednn },       [DRIVER] = { "CUDA driver", put_driver },
 		[NVRTC] = { "NVRTC", put_nvrtc }, [CUBLASLT] = { "cuBLASLt", put_cublaslt },
+		[LAPACK] = { "LAPACK", put_lapack },
 	};
 	rt_lock(&lock);
 	for (int i = 0; !known && i < LIBRARIES; i++) {

@@ -75,7 +75,7 @@ if command -v jq >/dev/null; then
 	TJ_ONEDNN=off TJ_CPU=256 TJ_THREADS=3 TJ_DUMP="$(printf 'a\377')" "$tj" info --json >"$tmp/out" 2>"$tmp/err"
 	jq -e '.cpu.capability != "AVX512" and .cpu.threads == 3 and .environment.TJ_CPU == "256" and .environment.TJ_LOG == null
 		and .environment.TJ_DUMP == "a?" and .settings.products == "auto" and .settings.threads == 0 and (.cpu.cache | length) == 3
-		and (.libraries | map(.name)) == ["LLVM", "oneDNN", "CUDA driver", "NVRTC", "cuBLASLt"]
+		and (.libraries | map(.name)) == ["LLVM", "oneDNN", "CUDA driver", "NVRTC", "cuBLASLt", "LAPACK"] and .settings.linalg != ""
 		and ([.libraries[] | (.version == null) != (.why == null)] | all) and .devices[0] == {"name": "cpu", "there": true, "why": null}' \
 		"$tmp/out" >/dev/null
 	verdict $? 'tj info --json has other values'

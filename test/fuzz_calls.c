@@ -551,8 +551,8 @@ static T square(T x) { return dim(x, 0) < dim(x, 1) ? tj_narrow(x, 1, 0, dim(x, 
 static T f_matrix_power(M *m, T x) { return tj_matrix_power(square(x), (int)below(m, 5)); }
 static T f_matrix_norm(M *m, T x)
 {
-	static const double p[] = { 0, 1, -1, INFINITY, -INFINITY };
-	return tj_matrix_norm(x, p[below(m, 5)], chance(m, 50));
+	static const double p[] = { 0, 1, -1, INFINITY, -INFINITY, 2, -2 };
+	return tj_matrix_norm(x, p[below(m, is_float(x) ? 7 : 5)], chance(m, 50));
 }
 static T f_einsum(M *m, T x)
 {
@@ -1253,6 +1253,32 @@ static T f_fft_convolve(M *m, T x)
 	return tj_fft_convolve(x, some(m, tj_dtype_of(x), with(x, -1, from_to(m, 1, 5)).v), (tj_convolve_mode)below(m, 3));
 }
 
+static T symmetric(T x) { return tj_add(x, tj_transpose(x, -2, -1)); }
+static T f_eigh(M *m, T x)
+{
+	T s = symmetric(chance(m, 50) ? tj_matmul(x, tj_transpose(x, -2, -1)) : tj_narrow(tj_narrow(x, -1, 0, 1), -2, 0, 1)), v = NULL;
+	const tj_spectral_opts o = { .upper = chance(m, 50), .degenerate = (tj_degenerate)below(m, 2) };
+	const T l = chance(m, 30) ? tj_eigvalsh(s, &o) : tj_eigh(s, &o, &v);
+	return v && chance(m, 50) ? v : l;
+}
+static T f_svd(M *m, T x)
+{
+	const tj_spectral_opts o = { .degenerate = (tj_degenerate)below(m, 2) };
+	T s, vt, u = tj_svd(x, &o, &s, &vt);
+	const T any[] = { u, s, vt, tj_svdvals(x) };
+	return any[below(m, 4)];
+}
+static T f_pinv(M *m, T x)
+{
+	const tj_rank_opts o = { .atol = chance(m, 30) ? 0.5 : 0, .rtol = chance(m, 30) ? 0.125 : 0 };
+	return chance(m, 60) ? tj_pinv(x, &o) : tj_matrix_rank(x, &o);
+}
+static T f_matrix_cond(M *m, T x)
+{
+	if (chance(m, 40)) return tj_nuclear_norm(x, chance(m, 50));
+	return tj_matrix_cond(x, chance(m, 50) ? 2 : -2);
+}
+
 /* ---- the table ---- */
 enum {
 	F = 1u << TJ_F16 | 1u << TJ_BF16 | 1u << TJ_F32 | 1u << TJ_F64,
@@ -1285,7 +1311,7 @@ const layer_row layer_rows[] = {
 	ROW(inner, 1, 3, N) ROW(outer, 1, 1, A) ROW(kron, 1, 2, A)
 	ROW(cross, 1, 3, N) ROW(tensordot, 1, 3, N) ROW(addmm, 2, 2, N) ROW(addmv, 2, 2, F) ROW(addr, 1, 1, F) ROW(addbmm, 3, 3, F)
 	ROW(multi_dot, 2, 2, N) ROW(matrix_power, 2, 2, N)
-	ROW(matrix_norm, 2, 3, N) ROW(einsum, 1, 4, N)
+	ROW(matrix_norm, 2, 3, N) ROW(einsum, 1, 4, N) ROW(eigh, 2, 3, F) ROW(svd, 2, 3, F) ROW(pinv, 2, 3, F) ROW(matrix_cond, 2, 3, F)
 	ROW(entr, 0, 3, N) ROW(logit, 0, 3, N) ROW(multigammaln, 0, 2, N) ROW(window, 0, -1, A)
 	ROW(linear, 1, 3, N) ROW(bilinear, 1, 3, N) ROW(rnn_tanh_cell, 1, 2, F) ROW(rnn_relu_cell, 1, 2, F) ROW(gru_cell, 1, 2, F)
 	ROW(lstm_cell, 1, 2, F) ROW(embedding_bag, 2, 2, F)

@@ -903,6 +903,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	ir_meta m = { 0 };
 	if (!gen_creates(op)) m = ir_meta_of(G->g, x);
 	if (op == IR_cholesky) return definite_operand(G, c, &m);
+	if (op == IR_eigh_packed) return add_attr(c, gen_below(G, 2)), definite_operand(G, c, &m);
 	if (op == IR_dft || op == IR_inverse_dft || op == IR_inverse_rdft) return transform_operand(G, op, c, x, &m);
 	switch ((ir_opclass)ir_ops[op].opclass) {
 	case IR_UNARY: return true;
@@ -922,6 +923,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_TOPK: return topk_attrs(G, c, &m), true;
 	case IR_PLACES: return place_operand(G, c, &m), true;
 	case IR_SEARCH: return search_operand(G, c, &m), true;
+	case IR_SPECTRAL: return add_attr(c, gen_below(G, 2)), m.rank >= 2;
 	case IR_SOLVE: return m.rank >= 2 ? (solve_operand(G, c, &m), true) : false;
 	case IR_AXIS2: return add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), true;
 	case IR_SLICE: return m.rank ? (slice_attrs(G, c, &m), true) : false;

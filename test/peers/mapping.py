@@ -706,11 +706,33 @@ def _(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     return [t for t, w in zip((v, tj.reshape(inverse, x.shape), counts), (True, return_inverse, return_counts)) if w]
 
 
+def tolerances(x, atol=None, rtol=None, hermitian=False, tol=None, rcond=None):
+    given = [t for t in (atol, rtol, tol, rcond) if t is not None]
+    if any(is_tensor(t) for t in given):
+        raise NotHere("tolerances as tensors")
+    atol, rtol = (tol if tol is not None else atol) or 0, (rcond if rcond is not None else rtol) or 0
+    if given and not atol and not rtol:
+        raise NotHere("a tolerance of 0")
+    return dict(atol=float(atol), rtol=float(rtol), hermitian=bool(hermitian))
+
+
+entry("linalg.eigvalsh")(lambda x, UPLO="L": tj.eigvalsh(x, upper=UPLO == "U"))
+entry("linalg.svdvals")(lambda x, driver=None: tj.svdvals(x))
+entry("linalg.pinv", "linalg.pinv.singular", "linalg.pinv.hermitian", "pinverse")(lambda x, *a, **k: tj.pinv(x, **tolerances(x, *a, **k)))
+entry("linalg.matrix_rank", "linalg.matrix_rank.hermitian")(lambda x, *a, **k: tj.matrix_rank(x, **tolerances(x, *a, **k)))
+
+
+@entry("linalg.cond")
+def _(x, p=None):
+    if p not in (None, 2, -2, "fro"):
+        raise NotHere("condition numbers by inverses")
+    return tj.matrix_cond(x, 0.0 if p == "fro" else float(p or 2))
+
+
 @entry("linalg.matrix_norm")
 def _(x, ord="fro", dim=(-2, -1), keepdim=False, dtype=None):
-    if ord not in ("fro", 1, -1, math.inf, -math.inf):
-        raise NotHere("norms by singular values")
-    y = tj.matrix_norm(moved(cast(x, dtype), list(dim), [-2, -1]), 0.0 if ord == "fro" else float(ord), keepdim)
+    x = moved(cast(x, dtype), list(dim), [-2, -1])
+    y = tj.nuclear_norm(x, keepdim) if ord == "nuc" else tj.matrix_norm(x, 0.0 if ord == "fro" else float(ord), keepdim)
     return moved(y, [-2, -1], list(dim)) if keepdim else y
 
 

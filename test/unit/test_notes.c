@@ -29,7 +29,7 @@ static void tell(void *self, const tj_reason *r)
 	snprintf(n->text, sizeof n->text, "%s", r->text);
 }
 
-static char log_text[1 << 16];
+static char log_text[1 << 17];
 static void keep_line(void *self, const char *line)
 {
 	(void)self;
@@ -105,7 +105,7 @@ static void state(void **s)
 	assert_string_equal(n->found, "1");
 	assert_int_equal(n->trace, 0);
 	assert_int_equal(n->segment, 0);
-	everywhere(f, n, "operand 1 (state variable 0), dim 0: capture differs in size: expected 2, found 1");
+	everywhere(f, n, "operand 1 of mul (state variable 0), dim 0: capture differs in size: expected 2, found 1");
 	contains(log_text, "recompiles: [scaled/0/0] ");
 	kit_ok(c);
 	tj_close(c);

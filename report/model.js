@@ -137,14 +137,13 @@ function findings(run) {
 function addTracedAgain(add, fn) {
 	const places = new Map();
 	for (const r of fn.data.traced_again.last) {
-		const key = [r.kind, r.site, r.event, r.argument, r.dim, r.state].join();
+		const key = [r.kind, r.site, r.argument, r.dim, r.state].join();
 		places.set(key, [...(places.get(key) || []), r]);
 	}
 	for (const same of places.values()) {
-		const r = same[same.length - 1], times = same.reduce((n, x) => n + x.times, 0);
-		add(1e6 + 1000 * times, 'traced again', 'warn',
-			`${fn.name}: ${whatFailed(r)}, at ${fileOf(r.site)}${times > 1 ? `; ${whole(times)} times like this` : ''}`, r.cure,
-			`${fn.route}/why`);
+		const r = same[same.length - 1], times = same.reduce((n, x) => n + x.times, 0), line = fileOf(r.site);
+		const at = (r.found || '').endsWith(line) ? '' : `, at ${line}`, often = times > 1 ? `; ${whole(times)} times like this` : '';
+		add(1e6 + 1000 * times, 'traced again', 'warn', `${fn.name}: ${whatFailed(r)}${at}${often}`, r.cure, `${fn.route}/why`);
 	}
 }
 
@@ -203,5 +202,6 @@ function whatFailed(r) {
 	if (r.dim !== undefined) where.push(`dim ${r.dim}`);
 	const change = r.expected !== undefined && r.found !== undefined ? `: was ${r.expected}, is ${r.found}` : '';
 	if (r.kind === 'attribute' && r.dim !== undefined) return `attribute ${r.dim} of event ${r.event}${change}`;
+	if (r.kind === 'operand' && r.argument !== undefined) return where.join(', ') + change;
 	return `${r.kind}${where.length ? ` of ${where.join(', ')}` : ''}${change}`;
 }

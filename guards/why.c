@@ -9,7 +9,7 @@ static const struct { const char *name, *hint;
 	[GD_RANK] = { "rank", "pass tensors of one rank, or wrap one function for each rank" },
 	[GD_DEVICE] = { "device", "move the argument with tj_to() before the call" },
 	[GD_DTYPE] = { "dtype", "cast the argument with tj_cast() before the call" },
-	[GD_SIZE] = { "size", "pad the argument to one size, or raise .max_entries" },
+	[GD_SIZE] = { "size", "pad the argument to one size, or leave .dynamic as it is: then one code serves all sizes" },
 	[GD_STRIDE] = { "stride", "pass a row-major tensor: slices and transposes of another tensor keep its strides" },
 	[GD_CELLNESS] = { "cell", "in this place, pass a cell on every call or on none" },
 	[GD_CATEGORY] = { "number", "pass an int (tj_i) or a float (tj_f) in this place, not both" },

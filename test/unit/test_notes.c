@@ -177,6 +177,31 @@ static void side_exit(void **s)
 	tj_close(c);
 }
 
+/* The short sum becomes additions, and each of their operands is stored for the same reason: one line. */
+static void distances(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	tj_tensor *q = tj_sum(tj_square(tj_sub(tj_unsqueeze(in[0], 1), tj_unsqueeze(in[0], 0))), TJ_AXES(2), false);
+	out[0] = tj_sum(tj_exp(tj_neg(q)), TJ_ALL, false);
+	out[1] = tj_amax(q, TJ_ALL, false);
+}
+static void alike(void **s)
+{
+	(void)s;
+	tj_ctx *c = open_logged("plan", 0);
+	tj_fn *f = FN(c, distances, NULL, 1, 2, .mode = TJ_VERIFY);
+	tj_tensor *y[2];
+	tj_call(f, y, TJ_LIST(tj_full(TJ_F32, TJ_SHAPE(256, 8), tj_f(1))));
+	const char *text = explained(f);
+	if (!strcmp(kit_backend, "llvm")) {
+		contains(text, ", 256.0 KiB (8 times)\n");
+		contains(text, "fusion: sub at ");
+		assert_null(strstr(strstr(text, "fusion: sub at ") + 1, "fusion: sub at "));
+	}
+	kit_ok(c);
+	tj_close(c);
+}
+
 /* ---- boundaries, and what they cost ---- */
 static void late(tj_tensor **out, tj_tensor *const *in, void *self)
 {
@@ -791,6 +816,7 @@ int main(void)
 		cmocka_unit_test(argument),
 		cmocka_unit_test(sizes),
 		cmocka_unit_test(side_exit),
+		cmocka_unit_test(alike),
 		cmocka_unit_test(boundaries),
 		cmocka_unit_test(other_boundaries),
 		cmocka_unit_test(fusion_refused),

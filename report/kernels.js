@@ -50,7 +50,7 @@ const titles = {
 /* Why a kernel has no code here: that of a plan which only shares code is not made a second time. */
 function whyNone(step) {
 	const { compiled, loaded } = step.plan.segment.plan;
-	return step.kind === 'kernel' && !compiled && !loaded ? 'It runs the code of an earlier plan, which has this text.' : 'There is none.';
+	return step.kind === 'kernel' && !compiled && !loaded ? 'It runs the code of an earlier plan.' : 'There is none.';
 }
 
 function textPane(step, what) {

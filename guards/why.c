@@ -9,7 +9,7 @@ static const struct { const char *name, *hint;
 	[GD_RANK] = { "rank", "pass tensors of one rank, or wrap one function for each rank" },
 	[GD_DEVICE] = { "device", "move the argument with tj_to() before the call" },
 	[GD_DTYPE] = { "dtype", "cast the argument with tj_cast() before the call" },
-	[GD_SIZE] = { "size", "pad the argument to one size, or raise .max_entries" },
+	[GD_SIZE] = { "size", "pad the argument to one size, or leave .dynamic as it is: then one code serves all sizes" },
 	[GD_STRIDE] = { "stride", "pass a row-major tensor: slices and transposes of another tensor keep its strides" },
 	[GD_CELLNESS] = { "cell", "in this place, pass a cell on every call or on none" },
 	[GD_CATEGORY] = { "number", "pass an int (tj_i) or a float (tj_f) in this place, not both" },
@@ -27,13 +27,23 @@ static const struct { const char *name, *hint;
 	                  "the op is in a function with other .autocast than before; give both functions the same, or accept a trace for each" },
 	[GD_PARTED] = { "numbers",
 	                "numbers made by one line were equal and were compiled as one; after a few such traces they are kept apart" },
-	[GD_ATTR] = { "attribute", "axes and sizes are part of the trace; keep them the same, or accept a trace for each" },
-	[GD_OPERAND] = { "operand", "the body combined other values than before" },
+	[GD_ATTR] = { "attribute",
+	              "axes, sizes and places are part of the trace; keep them the same, or make what changes on every call a tensor "
+	              "(tj_index_select(), tj_where())" },
+	[GD_OPERAND] = { "operand",
+	                 "the body passed another value to this op than before; pass the same, choose with tj_where(), or accept a trace for "
+	                 "each" },
 	[GD_CAPTURE] = { "capture",
 	                 "a tensor that the body captures changed its layout; keep the layout, or pass the tensor as an argument" },
-	[GD_ALIAS] = { "alias", "the body used one tensor where it used two before, or two where it used one" },
-	[GD_END] = { "end", "the body has more or fewer ops than before" },
-	[GD_BRANCH] = { "branch", "tj_truth() gave the other value; the traces of both are kept" },
+	[GD_ALIAS] = { "alias",
+	               "the body used one tensor where it used two before, or two where it used one; pass them as arguments, which may be the "
+	               "same, or accept a trace for each" },
+	[GD_END] = { "end",
+	             "the body has more or fewer ops than before; a loop with as many turns as a number says is tj_while(), or accept a trace "
+	             "for each" },
+	[GD_BRANCH] = { "branch",
+	                "nothing need be done: tj_truth() gave the other value, and the traces of both are kept; tj_where() and tj_cond() choose "
+	                "within one" },
 	[GD_DATA_SIZE] = { "data size",
 	                   "the rest of the call is traced once for each such size, and shares the code; tj_where() keeps the size the same" },
 };

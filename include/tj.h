@@ -492,13 +492,15 @@ typedef struct tj_reason {
 	                       * "autocast" */
 	int arg, dim;         /* argument and dimension, or -1 */
 	int event;            /* number of the event in its segment, or -1 */
-	const char *expected; /* in the nearest trace */
-	const char *found;    /* in this call */
+	const char *expected; /* in the nearest trace; of a decision the op */
+	const char *found;    /* in this call; of a decision the other op, or what computes it */
 	const char *site;     /* the user's file:line */
 	const char *hint;     /* how to avoid it */
 	const char *text;     /* all of the above in one line */
 	int state;            /* number of the declared variable that differs, or -1 */
-	int trace, segment;   /* the nearest trace and its segment, or -1 */
+	/* Of a failed guard: the trace that the call followed, and the segment that it left. Of a new signature: its own number; the text
+	 * says of which trace it differs. Of a new size: the signature. Of a note: what was compiled. Else -1 */
+	int trace, segment;
 } tj_reason;
 
 /* A new guard, passed to .guard_filter. Strings are valid during the callback. */

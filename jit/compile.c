@@ -473,6 +473,7 @@ jit_plan *jit_build(const jit_act *a, jit_node *boundary, const uint32_t *want, 
 	bool ok = p && seq;
 	if (p) atomic_init(&p->refs, 1);
 	if (p) p->settings = a->ctx->settings;
+	if (p) p->fn = f->name;
 	if (ok && nwant) {
 		ir_graph_init(&b.g);
 		memcpy(seq, want, nwant * sizeof *seq);

@@ -57,15 +57,40 @@ void jit_each_decision(tj_fn *f, const jit_plan *p, lo_tell *see, void *self)
 	lo_notes(&g, &o, p->exec, see, self, &err);
 }
 
-static void put_line(void *self, const lo_note *n)
+typedef struct lines { rt_text *to, last; unsigned times; } lines;
+
+static void put_last(lines *l)
 {
-	rt_text *t = self;
-	rt_putf(t, "%s: %s at %s ", kinds[n->kind], n->op, n->site ? n->site : "?");
-	jit_put_decision(n, t);
-	rt_puts(t, "\n");
+	if (!l->times) return;
+	rt_puts(l->to, rt_str(&l->last));
+	if (l->times > 1) rt_putf(l->to, " (%u times)", l->times);
+	rt_puts(l->to, "\n");
+	rt_text_free(&l->last);
 }
 
-void jit_put_decisions(tj_fn *f, const jit_plan *p, rt_text *t) { jit_each_decision(f, p, put_line, t); }
+/* Equal lines in a row, as of an op that was taken apart, are one. */
+static void put_line(void *self, const lo_note *n)
+{
+	lines *l = self;
+	rt_text t = { 0 };
+	rt_putf(&t, "%s: %s at %s ", kinds[n->kind], n->op, n->site ? n->site : "?");
+	jit_put_decision(n, &t);
+	if (l->times && !strcmp(rt_str(&t), rt_str(&l->last))) {
+		l->times++;
+		rt_text_free(&t);
+		return;
+	}
+	put_last(l);
+	l->last = t;
+	l->times = 1;
+}
+
+void jit_put_decisions(tj_fn *f, const jit_plan *p, rt_text *t)
+{
+	lines l = { .to = t };
+	jit_each_decision(f, p, put_line, &l);
+	put_last(&l);
+}
 
 typedef struct telling { tj_fn *f; const jit_entry *e; const jit_node *boundary; } telling;
 

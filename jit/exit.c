@@ -50,17 +50,28 @@ static int state_of(const tj_fn *f, const tj_tensor *h)
 	return -1;
 }
 
+/* "attribute 1 (start) of slice" */
+static int put_attr(char *to, size_t room, const jit_node *n, int k)
+{
+	const ir_classinfo *c = n->op < IR_OP_COUNT ? &ir_classes[ir_ops[n->op].opclass] : NULL;
+	const char *op = jit_event_name(n->op), *name = c && k < c->nattr ? c->attr[k].name : NULL;
+	return name ? snprintf(to, room, ", attribute %d (%s) of %s", k, name, op) : snprintf(to, room, ", attribute %d of %s", k, op);
+}
+
 static void tell(jit_act *a, const jit_node *n, const char *site, const tj_tensor *h, const gd_why *w, const jit_sized *s)
 {
 	char text[512];
 	int at = snprintf(text, sizeof text, "%s: event %u", a->fn->name, n->seq), state = state_of(a->fn, h);
-	if (w->arg >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", operand %d", w->arg);
+	if (w->arg >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", operand %d of %s", w->arg, jit_event_name(n->op));
 	if (state >= 0) at += snprintf(text + at, sizeof text - (size_t)at, " (state variable %d)", state);
-	if (w->dim >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", dim %d", w->dim);
+	if (w->dim >= 0 && w->arg < 0) at += put_attr(text + at, sizeof text - (size_t)at, n, w->dim);
+	else if (w->dim >= 0) at += snprintf(text + at, sizeof text - (size_t)at, ", dim %d", w->dim);
 	bool captured = w->cause == GD_CAPTURE;
 	if (s)
 		snprintf(text + at, sizeof text - (size_t)at, ": the size of %s at %s, which depends on data, was %s, is %s; %s", s->op,
 		         s->site ? s->site : "?", w->expected, w->found, gd_cause_hint(w->cause));
+	else if (w->cause == GD_ATTR)
+		snprintf(text + at, sizeof text - (size_t)at, ": expected %s, found %s; %s", w->expected, w->found, gd_cause_hint(w->cause));
 	else
 		snprintf(text + at, sizeof text - (size_t)at, ": %s differs%s%s: expected %s, found %s; %s", gd_cause_name(w->cause),
 		         captured ? " in " : "", captured ? gd_cause_name(w->in) : "", w->expected, w->found, gd_cause_hint(w->cause));
@@ -69,31 +80,63 @@ static void tell(jit_act *a, const jit_node *n, const char *site, const tj_tenso
 	                                .state = state, .trace = (int)a->entry->number, .segment = segment_of(n) });
 }
 
-static void put_operand(char *out, size_t room, const jit_act *a, const tj_tensor *h)
+/* External `slot`, named by the op before n that read it first. */
+static void put_met(char *out, size_t room, const jit_node *n, uint32_t slot)
 {
-	if (rt_is_number(h)) snprintf(out, room, rt_is_int_number(h) ? "an int number" : "a float number");
-	else if (h->kind == RT_PENDING && h->seg == a->seg) snprintf(out, room, "the result of event %u", h->seq);
-	else {
-		rt_text t = { 0 };
-		gd_put_arg(&t, &(gd_arg){ h->layout, jit_content_id(a->ctx, h), h->kind == RT_CELL ? GD_CELL : GD_VALUE });
-		snprintf(out, room, "external %s", rt_str(&t));
-		rt_text_free(&t);
-	}
+	const char *op = NULL, *site = NULL;
+	for (; n && n->parent; n = n->parent)
+		for (int k = 0; k < n->nsrc; k++)
+			if (n->src[k] == JIT_REF(JIT_EXT, slot)) op = jit_event_name(n->op), site = n->site;
+	if (op) snprintf(out, room, "the tensor that %s at %s reads", op, site ? site : "?");
+	else snprintf(out, room, "external %u", slot);
 }
 
-static void put_recorded(char *out, size_t room, const jit_node *n, jit_ref r)
+static void put_layout(char *out, size_t room, const char *what, const rt_layout *l)
 {
-	uint32_t i = JIT_IDX(r);
+	rt_text t = { 0 };
+	rt_put_layout(&t, l);
+	snprintf(out, room, "%s, %s", what, rt_str(&t));
+	rt_text_free(&t);
+}
+
+static void put_new(char *out, size_t room, const gd_arg *x)
+{
+	rt_text t = { 0 };
+	gd_put_arg(&t, x);
+	snprintf(out, room, "a tensor not read before, %s", rt_str(&t));
+	rt_text_free(&t);
+}
+
+static void put_operand(char *out, size_t room, jit_act *a, const jit_node *n, tj_tensor *const *src, int k)
+{
+	tj_tensor *h = src[k];
+	int same = 0;
+	while (src[same] != h) same++;
+	const int slot = rt_is_number(h) || (h->kind == RT_PENDING && h->seg == a->seg) ? -1 : jit_find_ext(a, h);
+	if (rt_is_number(h)) snprintf(out, room, rt_is_int_number(h) ? "an int number" : "a float number");
+	else if (h->kind == RT_PENDING && h->seg == a->seg) snprintf(out, room, "the result of event %u", h->seq);
+	else if (same < k) snprintf(out, room, "the same tensor as operand %d", same);
+	else if (slot >= 0) put_met(out, room, n->parent, (uint32_t)slot);
+	else if (h->kind == RT_PENDING) put_layout(out, room, "another value of an earlier segment", h->layout);
+	else put_new(out, room, &(gd_arg){ h->layout, jit_content_id(a->ctx, h), h->kind == RT_CELL ? GD_CELL : GD_VALUE });
+}
+
+static void put_recorded(char *out, size_t room, const jit_node *n, int k)
+{
+	const jit_ref r = n->src[k];
+	const uint32_t i = JIT_IDX(r);
+	int same = 0;
+	while (n->src[same] != r) same++;
 	if (JIT_KIND(r) == JIT_EV) snprintf(out, room, "the result of event %u", i);
 	else if (JIT_KIND(r) == JIT_FLOAT) snprintf(out, room, "a float number");
 	else if (JIT_KIND(r) == JIT_INT) snprintf(out, room, "an int number");
-	else if (i >= n->next && JIT_KIND(r) == JIT_EXT) {
-		rt_text t = { 0 };
+	else if (same < k) snprintf(out, room, "the same tensor as operand %d", same);
+	else if (JIT_KIND(r) == JIT_CELL) snprintf(out, room, "cell %u", i);
+	else if (i < n->next) put_met(out, room, n->parent, i);
+	else {
 		const jit_ext *m = &n->met[i - n->next];
-		gd_put_arg(&t, &(gd_arg){ m->layout, m->content, m->cell ? GD_CELL : GD_VALUE });
-		snprintf(out, room, "external %s", rt_str(&t));
-		rt_text_free(&t);
-	} else snprintf(out, room, "%s %u", JIT_KIND(r) == JIT_CELL ? "cell" : "external", i);
+		put_new(out, room, &(gd_arg){ m->layout, m->content, m->cell ? GD_CELL : GD_VALUE });
+	}
 }
 
 /* ---- the first difference ---- */
@@ -120,8 +163,9 @@ static bool explain_parted(jit_act *a, const jit_node *n, int k, tj_tensor *h, g
 }
 
 /* Why operand k differs. Returns the result whose data-dependent size it has, or NULL. */
-static const jit_sized *explain_operand(jit_act *a, const jit_node *n, int k, tj_tensor *h, gd_why *w)
+static const jit_sized *explain_operand(jit_act *a, const jit_node *n, int k, tj_tensor *const *src, gd_why *w)
 {
+	tj_tensor *h = src[k];
 	const jit_sized *s = NULL;
 	if (explain_parted(a, n, k, h, w)) {
 		w->arg = k;
@@ -133,11 +177,11 @@ static const jit_sized *explain_operand(jit_act *a, const jit_node *n, int k, tj
 		if (c == GD_SIZE && (s = find_sized(a, h->buf))) w->cause = GD_DATA_SIZE;
 		else if (c == GD_SIZE || c == GD_DEVICE || c == GD_DTYPE || c == GD_RANK || c == GD_STRIDE) w->cause = GD_CAPTURE;
 	} else {
-		bool ext = JIT_KIND(n->src[k]) == JIT_EXT && !rt_is_number(h) && !(h->kind == RT_PENDING && h->seg == a->seg);
+		bool ext = JIT_KIND(n->src[k]) == JIT_EXT && !rt_is_number(h) && h->kind != RT_PENDING;
 		bool was_number = JIT_KIND(n->src[k]) == JIT_FLOAT || JIT_KIND(n->src[k]) == JIT_INT, is_number = rt_is_number(h);
 		w->cause = was_number && is_number ? GD_CATEGORY : was_number || is_number ? GD_NUMBER : ext ? GD_ALIAS : GD_OPERAND;
-		put_recorded(w->expected, sizeof w->expected, n, n->src[k]);
-		put_operand(w->found, sizeof w->found, a, h);
+		put_recorded(w->expected, sizeof w->expected, n, k);
+		put_operand(w->found, sizeof w->found, a, n, src, k);
 	}
 	w->arg = k;
 	return s;
@@ -207,7 +251,7 @@ void jit_explain_exit(jit_act *a, const char *site, int op, int nsrc, tj_tensor 
 		explain_mode(n->mode, jit_mode_of(a, op), &w);
 	} else if (nsrc) {
 		int k = first_difference(a, n, nsrc, src);
-		s = explain_operand(a, n, k, src[k], &w);
+		s = explain_operand(a, n, k, src, &w);
 	}
 	if (s && !is_news(a->fn, s->site)) return; /* as for other sizes, only the first change is reported */
 	tell(a, n, site, w.arg >= 0 ? src[w.arg] : NULL, &w, s);

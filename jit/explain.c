@@ -178,10 +178,10 @@ static void print_lines(const char *indent, const char *text, FILE *out)
 static void print_memory(const rt_exec *x, FILE *out)
 {
 	if (!x->full.bytes) return;
-	fprintf(out,
-	        "        memory: at most %zu bytes of temporaries at once, in step %s; kept %u values over it, %zu bytes; computed %u values "
-	        "again\n",
-	        x->full.bytes, x->full.step, x->full.kept, x->full.kept_bytes, x->recomputed);
+	fprintf(out, "        memory: at most %zu bytes of temporaries at once, in step %s", x->full.bytes, x->full.step);
+	if (x->full.kept) fprintf(out, "; kept %u values over it, %zu bytes", x->full.kept, x->full.kept_bytes);
+	if (x->recomputed) fprintf(out, "; computed %u values again", x->recomputed);
+	fputc('\n', out);
 }
 
 static void print_segment(tj_fn *f, const jit_node *b, FILE *out)
@@ -304,9 +304,9 @@ void tj_explain(tj_fn *f, FILE *out)
 	rt_lock(&f->compile);
 	print_totals(f, &s, out);
 	rt_lock(&f->table_lock);
-	for (uint32_t i = 0; i < f->general.n; i++) print_general(f, f->general.v[i], out);
-	print_ring(&f->reasons, "traced again", out);
+	print_ring(&f->reasons, "traced again", out); /* first: what follows may be long */
 	print_ring(&f->notes, "noted", out);
+	for (uint32_t i = 0; i < f->general.n; i++) print_general(f, f->general.v[i], out);
 	rt_unlock(&f->table_lock);
 	rt_unlock(&f->compile);
 }

@@ -17,6 +17,7 @@ extern char **environ;
 
 /* EACH, ALL, FREED: bytes of a text, of all texts, of what is said of freed functions. */
 enum { VERSION = 1, EACH = 256 << 10, ALL = 8 << 20, FREED = 32 << 20 };
+enum { TEXTS = 8 }; /* plans of a function whose kernels are compiled for their texts, though all of them share code */
 
 typedef struct jit_reporting {
 	jit_engine *engine;
@@ -247,7 +248,7 @@ void jit_report_plan(tj_fn *f, jit_plan *p)
 	if (is_over(r) || !p->n || p->exec->run != rt_plan_run) return;
 	jit_room room = room_of(r);
 	const size_t before = room.left;
-	room.texts = true;
+	room.texts = p->exec->compiled || p->exec->loaded || atomic_load(&f->count.plans) <= TEXTS;
 	jit_report_lowered(f, p, &room, &j, NULL);
 	atomic_fetch_sub(&r->left, before - room.left <= atomic_load(&r->left) ? before - room.left : 0);
 	atomic_store(&r->llvm, llvm_version(f->engine));

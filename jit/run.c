@@ -101,7 +101,7 @@ static void note_plan(tj_ctx *c, rt_run *r, const jit_inputs *in)
 static __attribute__((noinline)) tj_status run_rare(tj_ctx *c, const jit_plan *p, rt_run *r, const jit_inputs *in, rt_buffer **buf)
 {
 	if (r->profile) note_plan(c, r, in);
-	if (r->profile) rt_range_begin(c->active ? c->act.fn->name : "op");
+	if (r->profile) rt_range_begin(p->fn);
 	tj_status st = p->exec->devices ? run_on_devices(c, p, r, in, buf) : p->exec->run(p->exec, r);
 	if (r->profile) rt_range_end();
 	return st;

@@ -104,6 +104,7 @@ typedef struct jit_residual { uint32_t place, seq; } jit_residual;
 typedef struct jit_plan {
 	atomic_int refs;
 	rt_exec *exec;
+	const char *fn;          /* name of the function, which outlives its plans */
 	uint32_t n;
 	jit_value *value;        /* sorted by seq */
 	ir_packed *graph;        /* the graph that was lowered; dumps lower it again to make their text. NULL when n is 0 */

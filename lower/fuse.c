@@ -248,7 +248,7 @@ static lo_use *join_reduction(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool 
 		return u;
 	}
 	if (!had) forget_r(G, made);
-	return refuse(L, there ? NOT_ONCE : "the kernel reads its operand at another index, or at an index that is not affine");
+	return refuse(L, there ? NOT_ONCE : "the kernel reads its operand at another index, or not at fixed strides");
 }
 
 /* ---- values element by element ---- */
@@ -277,7 +277,7 @@ static lo_use *ask_point(lo_low *L, lo_group *G, ir_ref r, lo_map *m, bool store
 	if (repeated && (lo_work(lo_node(L, r)) > 1 || G->redundant >= lo_target_of(L, r)->redundant)) return refuse(L, AGAIN);
 	if (store && (!lo_covers(L, G, r, m) || !stores_fit(L, G, r, m))) return refuse(L, NOT_ONCE);
 	lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
-	if (!u) return refuse(L, "the kernel cannot read its operands at affine indices");
+	if (!u) return refuse(L, "its operands do not lie at fixed strides as the kernel would read them");
 	G->redundant += repeated;
 	return u;
 }
@@ -443,7 +443,7 @@ static lo_use *join_ahead(lo_low *L, lo_group *G, ir_ref r, lo_map *m, int opera
 		if (ops * blocks_of(L, G, operand) > AHEAD_AGAIN) return refuse(L, "each block of the matrix product would compute it again");
 	}
 	lo_use *u = lo_indices_fit(L, G, r, m) ? lo_ask_op(L, G, r, m) : NULL;
-	if (!u) return refuse(L, "the kernel cannot read its operands at affine indices");
+	if (!u) return refuse(L, "its operands do not lie at fixed strides as the kernel would read them");
 	if (!rt_push(&G->ahead, ((lo_ahead){ r, operand }))) L->oom = true;
 	return u;
 }

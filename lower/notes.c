@@ -256,7 +256,7 @@ static void tell_moved(const lo_low *L, const notes *t, const ir_node *n)
 	else if (lacks) rt_puts(&why, lacks);
 	else rt_putf(&why, "no kernel of %s computes it on this dtype or layout", device);
 	note.why = why.oom ? "its device has no kernel for it" : rt_str(&why);
-	note.hint = "each call copies its operands to the host and its result back";
+	note.hint = "each call copies its operands to the host and its result back: cast them to f32, or compute it from other ops";
 	t->tell(t->self, &note);
 	rt_text_free(&why);
 }

@@ -107,7 +107,7 @@ function compareReasons(pairs) {
 					show: (o) => !o.s ? tag('gone', 'accent')
 						: !o.r ? tag('new', 'warn')
 							: '' },
-				{ name: 'Cure', show: (o) => (o.s || o.r).cure },
+				{ name: 'What to do', show: (o) => (o.s || o.r).cure },
 			],
 			rows, -1, 'Why calls were traced again'));
 }

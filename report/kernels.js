@@ -47,6 +47,12 @@ const titles = {
 	assembly: 'Assembly'
 };
 
+/* Why a kernel has no code here: that of a plan which only shares code is not made a second time. */
+function whyNone(step) {
+	const { compiled, loaded } = step.plan.segment.plan;
+	return step.kind === 'kernel' && !compiled && !loaded ? 'It runs the code of an earlier plan.' : 'There is none.';
+}
+
 function textPane(step, what) {
 	const { text, cut, from } = textOf(step, what), id = `text-${what}`,
 		title = what === 'code' && text && text.startsWith('//') ? 'CUDA C' : titles[what];
@@ -58,7 +64,7 @@ function textPane(step, what) {
 		button.setAttribute('aria-expanded', String(!shut[what]));
 		if (shut[what] || pre.firstChild) return;
 		if (!text)
-			pre.append(el('span', { class: 'soft' }, cut ? '' : 'There is none.'));
+			pre.append(el('span', { class: 'soft' }, cut ? '' : whyNone(step)));
 		else
 			pre.append(text.length > COLOURED ? text : coloured(text, what));
 	}

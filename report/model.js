@@ -120,18 +120,31 @@ function findings(run) {
 	const all = [];
 	const add = (weight, kind, level, text, cure, route) => all.push({ weight, kind, level, text, cure, route });
 	for (const fn of run.functions) {
-		for (const r of fn.data.traced_again.last)
-			add(1e6 + 1000 * r.times, 'traced again', 'warn', `${fn.name}: ${whatFailed(r)}${r.times > 1 ? `, ${r.times} times` : ''}`,
-				r.cure, `${fn.route}/why`);
+		addTracedAgain(add, fn);
 		if (fn.stats.failures)
 			add(5e6, 'failed', 'bad', `${fn.name}: ${plural(fn.stats.failures, 'call')} failed`, 'tj_check() says why', fn.route);
 		if (fn.stats.evictions)
 			add(8e5, 'evicted', 'warn', `${fn.name}: ${plural(fn.stats.evictions, 'trace')} had no room and went`,
 				'raise .max_bytes or .max_entries', fn.route);
 		addBoundaries(add, fn);
+		addSlowest(add, fn);
 		for (const plan of fn.plans.filter((p) => !p.inside)) addPlanFindings(add, fn, plan);
 	}
 	return all.sort((a, b) => b.weight - a.weight);
+}
+
+/* Reasons that differ only in what was expected and found, together: the last one is shown. */
+function addTracedAgain(add, fn) {
+	const places = new Map();
+	for (const r of fn.data.traced_again.last) {
+		const key = [r.kind, r.site, r.argument, r.dim, r.state].join();
+		places.set(key, [...(places.get(key) || []), r]);
+	}
+	for (const same of places.values()) {
+		const r = same[same.length - 1], times = same.reduce((n, x) => n + x.times, 0), line = fileOf(r.site);
+		const at = (r.found || '').endsWith(line) ? '' : `, at ${line}`, often = times > 1 ? `; ${whole(times)} times like this` : '';
+		add(1e6 + 1000 * times, 'traced again', 'warn', `${fn.name}: ${whatFailed(r)}${at}${often}`, r.cure, `${fn.route}/why`);
+	}
 }
 
 /* Boundaries of one line, together. */
@@ -150,18 +163,27 @@ function addBoundaries(add, fn) {
 	}
 }
 
+/* The slowest step of all plans of the function. */
+function addSlowest(add, fn) {
+	const slowest = (plan) => [...plan.steps].sort((a, b) => b.time - a.time)[0];
+	const [most] = fn.plans.filter((p) => !p.inside && p.oneRun > 0 && p.steps.length > 3)
+		.map((plan) => ({ plan, slow: slowest(plan) }))
+		.filter(({ plan, slow }) => slow.time / plan.oneRun > 0.15)
+		.sort((a, b) => b.slow.time - a.slow.time);
+	if (!most) return;
+	const { plan, slow } = most;
+	add(100 + slow.time / 1e6, 'slowest', 'accent',
+		`${fn.name}: ${slow.short} (${[...new Set(opsOf(slow))].slice(0, 4).join(', ')}) takes ` +
+			`${percent(slow.time / plan.oneRun)} of a run, ${nanos(slow.time)}${plan.measured ? '' : ' by estimate'}`,
+		'', slow.route);
+}
+
 function addPlanFindings(add, fn, plan) {
 	const decisions = plan.segment.plan.decisions || [];
 	for (const d of decisions)
 		if (d.kind === 'evaluator' || d.kind === 'device')
 			add(5e5, d.kind, 'bad', `${fn.name}: ${d.op} at ${fileOf(d.site)} is computed by the ${d.other}: ${d.why}`, d.hint,
 				`${plan.route}/decisions`);
-	const slow = [...plan.steps].sort((a, b) => b.time - a.time)[0];
-	if (slow && plan.oneRun > 0 && slow.time / plan.oneRun > 0.15 && plan.steps.length > 3)
-		add(100 + slow.time / 1e6, 'slowest', 'accent',
-			`${fn.name}: ${slow.short} (${[...new Set(opsOf(slow))].slice(0, 4).join(', ')}) takes ` +
-				`${percent(slow.time / plan.oneRun)} of a run, ${nanos(slow.time)}${plan.measured ? '' : ' by estimate'}`,
-			'', slow.route);
 	const stored = decisions.filter((d) => d.kind === 'fusion' && d.bytes >= 1 << 20).sort((a, b) => b.bytes - a.bytes)[0];
 	if (stored)
 		add(50, 'memory', 'accent',
@@ -177,7 +199,9 @@ function whatFailed(r) {
 	else if (r.event !== undefined)
 		where.push(`event ${r.event}`);
 	if (r.state !== undefined) where.push(`state variable ${r.state}`);
-	if (r.dim !== undefined) where.push(r.kind === 'attribute' ? `attribute ${r.dim}` : `dim ${r.dim}`);
+	if (r.dim !== undefined) where.push(`dim ${r.dim}`);
 	const change = r.expected !== undefined && r.found !== undefined ? `: was ${r.expected}, is ${r.found}` : '';
+	if (r.kind === 'attribute' && r.dim !== undefined) return `attribute ${r.dim} of event ${r.event}${change}`;
+	if (r.kind === 'operand' && r.argument !== undefined) return where.join(', ') + change;
 	return `${r.kind}${where.length ? ` of ${where.join(', ')}` : ''}${change}`;
 }

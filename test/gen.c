@@ -887,6 +887,18 @@ static bool definite_operand(gen *G, call *c, const ir_meta *m)
 	return true;
 }
 
+/* Of a matrix that is not square L U has no gradient. */
+static bool square_operand(gen *G, call *c, const ir_meta *m)
+{
+	int64_t dim[TJ_MAX_RANK];
+	if (m->rank < 2) return false;
+	if (m->dim[m->rank - 2] == m->dim[m->rank - 1]) return true;
+	memcpy(dim, m->dim, sizeof dim);
+	dim[m->rank - 1] = dim[m->rank - 2];
+	c->src[0] = of_shape(G, (tj_dtype)m->dtype, m->rank, dim);
+	return true;
+}
+
 static void solve_operand(gen *G, call *c, const ir_meta *m)
 {
 	int64_t dim[TJ_MAX_RANK];
@@ -902,6 +914,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 {
 	ir_meta m = { 0 };
 	if (!gen_creates(op)) m = ir_meta_of(G->g, x);
+	if (op == IR_lu_packed) return square_operand(G, c, &m);
 	if (op == IR_cholesky) return definite_operand(G, c, &m);
 	if (op == IR_eigh_packed) return add_attr(c, gen_below(G, 2)), definite_operand(G, c, &m);
 	if (op == IR_dft || op == IR_inverse_dft || op == IR_inverse_rdft) return transform_operand(G, op, c, x, &m);

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
 	const long calls = argc > 1 ? atol(argv[1]) : 1;
 	for (int i = 0; i < N * N; i++) x[i] = (float)(i % 997) / 500;
 	tj_ctx *c = tj_open(NULL);
-	tj_fn *f = tj_compile(c, body, NULL, TJ_OPTS(tj_compile_opts, .name = "seen", .nin = 1, .nout = 2));
+	tj_fn *f = tj_compile(c, body, NULL, TJ_OPTS(tj_compile_opts, .name = "seen", .nin = 1, .nout = 2, .mode = TJ_DIRECT));
 	tj_tensor *a = tj_from_data(c, TJ_F32, TJ_SHAPE(N, N), x), *y[2];
 	for (long i = 0; i < calls; i++) {
 		tj_scope *s = tj_push(c);

@@ -91,8 +91,8 @@ valgrind_all() {
 # ---- Intel's ranges ----
 ranges_all() {
 	export TJ_PROFILE=1
-	INTEL_LIBITTNOTIFY64=$build/test/collector.so "$seen" 2 >"$tmp/out" 2>"$tmp/said"
-	[ "$(grep -c '^begin seen' "$tmp/said")" = 2 ] && [ "$(grep -c '^  begin tj_seen_k0' "$tmp/said")" = 2 ] && says '^  begin tj_seen_k1' &&
+	INTEL_LIBITTNOTIFY64=$build/test/collector.so "$seen" 6 >"$tmp/out" 2>"$tmp/said"
+	[ "$(grep -c '^begin seen' "$tmp/said")" = 6 ] && [ "$(grep -c '^  begin tj_seen_k0' "$tmp/said")" = 6 ] && says '^  begin tj_seen_k1' &&
 		! says ODD && [ "$(grep -c begin "$tmp/said")" = "$(grep -c end "$tmp/said")" ]
 	verdict $? 'ranges of calls and kernels for VTune:'
 	INTEL_LIBITTNOTIFY64=/nowhere.so "$seen" 2 >"$tmp/out" 2>"$tmp/said" && [ "$(grep -c 'INTEL_LIBITTNOTIFY64=/nowhere.so' "$tmp/said")" = 1 ]

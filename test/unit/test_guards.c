@@ -304,7 +304,7 @@ static void alias(void **s)
 	quiet(&x, 1);
 	k.a = k.b = v;
 	assert_f32(tj_call1(x.f, TJ_LIST(in)), 6, 12);
-	fired(&x, "alias", 1, -1, "external", "external");
+	fired(&x, "alias", 1, -1, "a tensor not read before, f32[2]", "the tensor that mul at ");
 	k.a = k.b = w;
 	assert_f32(tj_call1(x.f, TJ_LIST(in)), 10, 18);
 	quiet(&x, 2);

@@ -431,6 +431,50 @@ static void out_of_memory(void **s)
 }
 
 /* ---- TJ_REPORT ---- */
+/* The file whose name begins so: a number follows, of the engine in its process. */
+static char *read_first(const char *begin)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *e;
+	char *r = NULL;
+	while (!r && (e = readdir(dir)))
+		if (!strncmp(e->d_name, begin, strlen(begin))) r = read_file(e->d_name);
+	closedir(dir);
+	return r;
+}
+
+static void moving(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const int64_t at = *(int64_t *)self;
+	out[0] = tj_exp(tj_slice(in[0], 0, at, at + 2, 1));
+}
+
+/* A function that is traced on each call is not compiled on each call for its texts. */
+static void traced_again(void **s)
+{
+	(void)s;
+	enum { CALLS = 12, TEXTS = 8 };
+	char *r;
+	int64_t at;
+	tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = kit_backend, .report = in_folder("again.json")));
+	tj_fn *f = kit_fn(c, "moving", moving, &at, 1, 1);
+	tj_tensor *x = tj_full(TJ_F32, TJ_SHAPE(2 * CALLS), tj_f(1));
+	for (at = 0; at < CALLS; at++) tj_call1(f, TJ_LIST(x));
+	const tj_stats n = kit_stats(f);
+	assert_int_equal(n.plans, CALLS);
+	kit_ok(c);
+	tj_close(c);
+	assert_non_null(r = read_first("again."));
+	assert_true(is_json(r));
+	if (!strcmp(kit_backend, "llvm") && !kit_elsewhere()) {
+		assert_true(n.shared >= CALLS - 2);
+		assert_int_equal(times(r, "\"kernel\":\"kernel tj_"), CALLS);
+		assert_int_equal(times(r, "\"assembly\":\""), TEXTS);
+	}
+	free(r);
+	files();
+}
+
 static void when_it_closes(void **s)
 {
 	(void)s;
@@ -449,14 +493,9 @@ static void when_it_closes(void **s)
 	wait(NULL);
 	assert_int_equal(files(), 0);
 	tj_close(c);
-	DIR *dir = opendir(folder);
-	struct dirent *e;
-	char begin[64], *r = NULL;
+	char begin[64], *r;
 	snprintf(begin, sizeof begin, "run-%d.", (int)getpid());
-	while ((e = readdir(dir)))
-		if (!strncmp(e->d_name, begin, strlen(begin))) r = read_file(e->d_name);
-	closedir(dir);
-	assert_non_null(r);
+	assert_non_null(r = read_first(begin));
 	assert_true(is_json(r));
 	has(r, "\"name\":\"freed\"");
 	has(r, "\"name\":\"kept\"");
@@ -523,6 +562,7 @@ int main(void)
 		cmocka_unit_test(every_part),      cmocka_unit_test(every_guard),    cmocka_unit_test(hostile_names), cmocka_unit_test(numbers),
 		cmocka_unit_test(bytes),           cmocka_unit_test(room_for_texts), cmocka_unit_test(changes_nothing), cmocka_unit_test(refused),
 		cmocka_unit_test(out_of_memory),   cmocka_unit_test(when_it_closes), cmocka_unit_test(when_it_exits), cmocka_unit_test(cannot_write),
+		cmocka_unit_test(traced_again),
 	};
 	int failed = 0;
 	kit_backend = "eval", failed += cmocka_run_group_tests_name("eval", tests, NULL, NULL);

@@ -79,8 +79,8 @@ static tj_tensor *checked(const char *site, const char *op, const char *words, t
 static const char bad_column[] = "a column is out of range; the number of columns is ";
 static const char bad_row[] = "a row is out of range; the number of rows is ";
 
-/* i64 [size]: the row of each element; m, the number of rows: it is in none. */
-static tj_tensor *rows(const char *site, const char *op, tj_tensor *offsets, int64_t size)
+/* The offsets, i64; a fault if they do not ascend. */
+static tj_tensor *sound(const char *site, const char *op, tj_tensor *offsets, int64_t size)
 {
 	const int64_t m = tj_dim(offsets, 0) - 1;
 	tj_tensor *o = tj_cast(offsets, TJ_I64), *from = tj_slice(o, 0, 0, m, 1), *to = tj_slice(o, 0, 1, m + 1, 1);
@@ -88,7 +88,14 @@ static tj_tensor *rows(const char *site, const char *op, tj_tensor *offsets, int
 	tj_tensor *right = tj_logical_and(tj_all(tj_le(from, to), TJ_ALL, false), ends);
 	const char *named = tj_site_for(site, op, "the offsets do not ascend from 0 to at most the number of elements",
 	                                "row i has the elements from offsets[i] to before offsets[i + 1]");
-	return tj_add(tj_searchsorted(to, fn_arange(site, o, size), true), fn_zero_if(named, o, right));
+	return tj_add(o, fn_zero_if(named, o, right));
+}
+
+/* i64 [size]: the row of each element; m, the number of rows: it is in none. */
+static tj_tensor *rows(const char *site, const char *op, tj_tensor *offsets, int64_t size)
+{
+	tj_tensor *o = sound(site, op, offsets, size);
+	return tj_searchsorted(tj_slice(o, 0, 1, tj_dim(offsets, 0), 1), fn_arange(site, o, size), true);
 }
 
 /* i64 [m + 1]: where the rows begin, of rows that ascend; m and more: in none */
@@ -106,15 +113,6 @@ static tj_tensor *added(const char *site, tj_tensor *what, tj_tensor *row, int64
 	tj_tensor *index = fn_expand(site, fn_reshape(site, row, &one), &all);
 	return tj_slice(tj_scatter_add(zeros(site, what, tj_dtype_of(what), to.dim), 0, index, what), 0, 0, m, 1);
 }
-
-/* The dtype that a product of these is rounded to once, f16 or bf16; TJ_DTYPE_COUNT: it is not. */
-static tj_dtype narrow_of(tj_tensor *a, tj_tensor *b)
-{
-	const tj_dtype x = tj_dtype_of(a), y = tj_dtype_of(b);
-	if (fn_is_narrow(x) && (x == y || !fn_is_float(y))) return x;
-	return fn_is_narrow(y) && !fn_is_float(x) ? y : TJ_DTYPE_COUNT;
-}
-static tj_tensor *rounded(const char *site, tj_tensor *x, tj_dtype t) { return t == TJ_DTYPE_COUNT ? x : tj_cast(x, t); }
 
 /* ---- made from others ---- */
 tj_tensor *tj_csr_rows_at(const char *site, tj_tensor *offsets, int64_t size)
@@ -243,13 +241,6 @@ tj_tensor *tj_csr_transpose_at(const char *site, tj_tensor *offsets, tj_tensor *
 }
 
 /* ---- products ---- */
-/* The sum of values[i] * b[column[i]] in each row of the result [m] or [m,k]; both indices are in range. */
-static tj_tensor *product(const char *site, tj_tensor *row, tj_tensor *values, tj_tensor *taken, int64_t m, tj_dtype round)
-{
-	if (tj_rank(taken) == 2) values = tj_unsqueeze(values, 1);
-	return rounded(site, added(site, tj_mul(values, taken), row, m), round);
-}
-
 static tj_tensor *bad_right(const char *site, const char *op, tj_tensor *b, int64_t n)
 {
 	tj_tensor *bad = fn_bad(site, op, "b", b);
@@ -261,10 +252,20 @@ static tj_tensor *bad_right(const char *site, const char *op, tj_tensor *b, int6
 	return bad;
 }
 
-static tj_tensor *taken(const char *site, const char *op, const char *words, tj_tensor *b, tj_tensor *index)
+/* The site of ops whose fault is a column. */
+static const char *named(const char *site, const char *op) { return tj_site_for(site, op, bad_column, "columns count from 0"); }
+
+/* The dtype that a product of these is rounded to once, f16 or bf16; TJ_DTYPE_COUNT: it is not. */
+static tj_dtype narrow_of(tj_tensor *a, tj_tensor *b)
 {
-	return tj_index_select_at(tj_site_for(site, op, words, "indices count from 0"), fn_widened(site, b), 0, index);
+	const tj_dtype x = tj_dtype_of(a), y = tj_dtype_of(b);
+	if (fn_is_narrow(x) && (x == y || !fn_is_float(y))) return x;
+	return fn_is_narrow(y) && !fn_is_float(x) ? y : TJ_DTYPE_COUNT;
 }
+
+/* A vector as a matrix of one column, and back. */
+static tj_tensor *matrix(const char *site, tj_tensor *b) { return tj_rank(b) == 1 ? tj_unsqueeze(b, 1) : b; }
+static tj_tensor *as_was(const char *site, tj_tensor *y, tj_tensor *b) { return tj_rank(b) == 1 ? tj_squeeze(y, TJ_AXES(1)) : y; }
 
 tj_tensor *tj_csr_matmul_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *values, tj_tensor *b)
 {
@@ -272,10 +273,36 @@ tj_tensor *tj_csr_matmul_at(const char *site, tj_tensor *offsets, tj_tensor *col
 	tj_tensor *bad = bad_csr(site, name, offsets, columns, values);
 	if (!bad) bad = bad_right(site, name, b, -1);
 	if (bad) return bad;
-	return product(site, rows(site, name, offsets, tj_dim(columns, 0)), fn_widened(site, values), taken(site, name, bad_column, b, columns),
-	               tj_dim(offsets, 0) - 1, narrow_of(values, b));
+	tj_tensor *o = sound(site, name, offsets, tj_dim(columns, 0));
+	return as_was(site, tj_csr_product_at(named(site, name), o, columns, values, matrix(site, b)), b);
 }
 
+tj_tensor *tj_csr_matmul_transposed_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *values, int64_t n, tj_tensor *b)
+{
+	static const char name[] = "csr_matmul_transposed";
+	tj_tensor *bad = bad_csr(site, name, offsets, columns, values);
+	if (!bad) bad = bad_count(site, name, "n", n, 0);
+	if (!bad) bad = bad_right(site, name, b, tj_dim(offsets, 0) - 1);
+	if (bad) return bad;
+	tj_tensor *o = sound(site, name, offsets, tj_dim(columns, 0));
+	return as_was(site, tj_csr_product_transposed_at(named(site, name), o, columns, values, matrix(site, b), n), b);
+}
+
+tj_tensor *tj_csr_sampled_matmul_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b)
+{
+	static const char name[] = "csr_sampled_matmul";
+	tj_tensor *bad = bad_csr(site, name, offsets, columns, NULL);
+	if (!bad) bad = fn_bad(site, name, "a", a);
+	if (!bad) bad = fn_bad(site, name, "b", b);
+	if (bad) return bad;
+	const int64_t m = tj_dim(offsets, 0) - 1;
+	if (tj_rank(a) != 2 || tj_rank(b) != 2 || tj_dim(a, 0) != m || tj_dim(a, 1) != tj_dim(b, 0))
+		return tj_fail(TJ_ERR_SHAPE, name, "a is [m,k], b is [k,n]", "a is %s, b is %s, and there are %lld rows", fn_type_of(a).text,
+		               fn_type_of(b).text, (long long)m);
+	return tj_csr_sampled_product_at(named(site, name), sound(site, name, offsets, tj_dim(columns, 0)), columns, a, tj_transpose(b, 0, 1));
+}
+
+/* Triples in any order: the sum of values[e] * b[column[e]] is added to row[e] of the result. */
 tj_tensor *tj_coo_matmul_at(const char *site, tj_tensor *row, tj_tensor *column, tj_tensor *values, int64_t m, tj_tensor *b)
 {
 	static const char name[] = "coo_matmul";
@@ -283,10 +310,14 @@ tj_tensor *tj_coo_matmul_at(const char *site, tj_tensor *row, tj_tensor *column,
 	if (!bad) bad = bad_count(site, name, "m", m, 0);
 	if (!bad) bad = bad_right(site, name, b, -1);
 	if (bad) return bad;
-	return product(site, checked(site, name, bad_row, row, m), fn_widened(site, values), taken(site, name, bad_column, b, column), m,
-	               narrow_of(values, b));
+	tj_tensor *index = checked(site, name, bad_row, row, m), *v = fn_widened(site, values);
+	tj_tensor *taken = tj_index_select_at(named(site, name), fn_widened(site, b), 0, column);
+	tj_tensor *y = added(site, tj_mul(tj_rank(b) == 2 ? tj_unsqueeze(v, 1) : v, taken), index, m);
+	const tj_dtype t = narrow_of(values, b);
+	return t == TJ_DTYPE_COUNT ? y : tj_cast(y, t);
 }
 
+/* ---- values of a pattern ---- */
 /* The row of each element that is in one, else 0; *used: which are. */
 static tj_tensor *safe_rows(const char *site, const char *op, tj_tensor *offsets, int64_t size, tj_tensor **used)
 {
@@ -297,43 +328,9 @@ static tj_tensor *safe_rows(const char *site, const char *op, tj_tensor *offsets
 
 static tj_tensor *where_used(const char *site, tj_tensor *used, tj_tensor *x)
 {
-	if (tj_is_poison(x)) return x;
-	return tj_where(tj_rank(x) == 2 ? tj_unsqueeze(used, 1) : used, x, zeros(site, x, tj_dtype_of(x), TJ_0D));
+	return tj_is_poison(x) ? x : tj_where(used, x, zeros(site, x, tj_dtype_of(x), TJ_0D));
 }
 
-tj_tensor *tj_csr_matmul_transposed_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *values, int64_t n, tj_tensor *b)
-{
-	static const char name[] = "csr_matmul_transposed";
-	tj_tensor *bad = bad_csr(site, name, offsets, columns, values), *used;
-	if (!bad) bad = bad_count(site, name, "n", n, 0);
-	if (!bad) bad = bad_right(site, name, b, tj_dim(offsets, 0) - 1);
-	if (bad) return bad;
-	const int64_t size = tj_dim(columns, 0);
-	if (!tj_dim(b, 0)) b = zeros(site, b, tj_dtype_of(b), tj_rank(b) == 2 ? TJ_SHAPE(1, tj_dim(b, 1)) : TJ_SHAPE(1)); /* a row to read */
-	tj_tensor *row = safe_rows(site, name, offsets, size, &used), *column = checked(site, name, bad_column, columns, n);
-	return product(site, tj_where(used, column, tj_i(n)), fn_widened(site, values), taken(site, name, bad_row, b, row), n,
-	               narrow_of(values, b));
-}
-
-tj_tensor *tj_csr_sampled_matmul_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b)
-{
-	static const char name[] = "csr_sampled_matmul";
-	tj_tensor *bad = bad_csr(site, name, offsets, columns, NULL), *used;
-	if (!bad) bad = fn_bad(site, name, "a", a);
-	if (!bad) bad = fn_bad(site, name, "b", b);
-	if (bad) return bad;
-	const int64_t m = tj_dim(offsets, 0) - 1, size = tj_dim(columns, 0);
-	if (tj_rank(a) != 2 || tj_rank(b) != 2 || tj_dim(a, 0) != m || tj_dim(a, 1) != tj_dim(b, 0))
-		return tj_fail(TJ_ERR_SHAPE, name, "a is [m,k], b is [k,n]", "a is %s, b is %s, and there are %lld rows", fn_type_of(a).text,
-		               fn_type_of(b).text, (long long)m);
-	const tj_dtype round = narrow_of(a, b);
-	tj_tensor *row = safe_rows(site, name, offsets, size, &used);
-	if (!m) a = zeros(site, a, tj_dtype_of(a), TJ_SHAPE(1, tj_dim(a, 1)));
-	tj_tensor *y = tj_vecdot(taken(site, name, bad_row, a, row), taken(site, name, bad_column, tj_transpose(b, 0, 1), columns), -1);
-	return rounded(site, where_used(site, used, y), round);
-}
-
-/* ---- values of a pattern ---- */
 tj_tensor *tj_csr_mask_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *x)
 {
 	static const char name[] = "csr_mask";

@@ -2095,6 +2095,29 @@ TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b) /* tj_matmul([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]] */
 
+/* y[i,:] = sum over e from offsets[i] to before offsets[i + 1] of a[e] * b[columns[e],:], added in this order: offsets [...,m + 1], columns
+ * and a [...,s], b [...,n,k], with equal leading sizes. Offsets ascend, within 0 and s; else it is an error, as a column out of range is.
+ * tj_csr_matmul() takes more */
+TJ_API tj_tensor *tj_csr_product(tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_csr_product_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b);
+#define tj_csr_product(offsets, columns, a, b) tj_csr_product_at(TJ_SITE, offsets, columns, a, b)
+/* tj_csr_product([0, 1, 3], [1, 0, 1], [5., 6., 7.], [[1.], [10.]]) = [[50.], [76.]] */
+
+/* y[columns[e],:] = sum over the elements e of row i of a[e] * b[i,:], rows in their order: as csr_product, but b is [...,m,k], y
+ * [...,n,k] */
+TJ_API tj_tensor *tj_csr_product_transposed(tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b, int64_t n);
+TJ_API tj_tensor *tj_csr_product_transposed_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b,
+                                               int64_t n);
+#define tj_csr_product_transposed(offsets, columns, a, b, n) tj_csr_product_transposed_at(TJ_SITE, offsets, columns, a, b, n)
+/* tj_csr_product_transposed([0, 1, 3], [1, 0, 1], [5., 6., 7.], [[1.], [10.]], 2) = [[60.], [75.]] */
+
+/* y[e] = sum over k of a[i,k] * b[columns[e],k] for the elements e of row i, 0 for those of no row: a [...,m,k], b [...,n,k], y [...,s]. 16
+ * partial sums, of every 16th product, whose halves are then added */
+TJ_API tj_tensor *tj_csr_sampled_product(tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_csr_sampled_product_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b);
+#define tj_csr_sampled_product(offsets, columns, a, b) tj_csr_sampled_product_at(TJ_SITE, offsets, columns, a, b)
+/* tj_csr_sampled_product([0, 1, 2], [1, 0], [[1., 2.], [3., 4.]], [[1., 2.], [10., 20.]]) = [50., 11.] */
+
 /* cross-correlation: y[n,o,i] = sum over c, j of x[n,c,i * stride + j * dilation - pad] * weight[o,c,j]; x is [N,C,...], weight [O,C /
  * groups,...]; group g of the channels o takes group g of the channels c. Padding counts as 0, so an infinite weight over it gives NaN */
 TJ_API tj_tensor *tj_conv(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
@@ -3123,6 +3146,7 @@ typedef struct tj_attention_opts {
 	int64_t causal_offset; /* as many keys come before the first row of q: S - L when these rows are the last ones */
 	double scale;          /* 0: 1 / sqrt(E) */
 	double dropout;        /* of the weights, with this probability; for a training alone */
+	int64_t method;        /* a tj_attention, for this call in place of the setting .attention; TJ_ATTENTION_AUTO: as the setting says */
 } tj_attention_opts;
 TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v,
                                                      const tj_attention_opts *opts);
@@ -3137,6 +3161,14 @@ TJ_API tj_attention tj_attention_method_at(const char *site, tj_tensor *q, tj_te
  * MATH for one row of q, else like AUTO. */
 TJ_API bool tj_attention_available_at(const char *site, tj_attention method, tj_tensor *q, tj_tensor *k, const char **why);
 #define tj_attention_available(method, q, k, why) tj_attention_available_at(TJ_SITE, method, q, k, why) /* no example: as above */
+/* The same for all operands and options of a call, as PyTorch's can_use_flash_attention() and can_use_cudnn_attention() ask. false: *why
+ * gets the first reason: what the operands have that the method cannot take (device, dtype, axes, widths, mask), or that it is not
+ * there. MATH takes all. LIBRARY stands for cuDNN on NVIDIA GPUs, which is not called today: the reasons before that say what would be
+ * in its way. */
+TJ_API bool tj_attention_can_use_at(const char *site, tj_attention method, tj_tensor *q, tj_tensor *k, tj_tensor *v,
+                                    const tj_attention_opts *opts, const char **why);
+#define tj_attention_can_use(method, q, k, v, opts, why) tj_attention_can_use_at(TJ_SITE, method, q, k, v, opts, why)
+/* no example: as above */
 
 /* PyTorch's nn.MultiheadAttention with batch_first: q [N,L,E], k and v [N,S,E], or all without N -> q's shape. tj_linear() of q, k and v by
  * the three parts of in_weight [3 E,E]; tj_scaled_dot_product_attention() of heads of width E / heads; tj_linear() by out_weight [E,E]. If

@@ -1447,6 +1447,28 @@ inline tensor qr_packed(operand x) { return detail::made(tj_qr_packed_at(x.site(
 /// f16 add in f32 and round once; the order of its sums is in NUMERICS.md
 /// C: tj_matmul([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]]
 inline tensor matmul(operand a, operand b) { return detail::made(tj_matmul_at(a.site(), a.get(), b.get()), a); }
+/// y[i,:] = sum over e from offsets[i] to before offsets[i + 1] of a[e] * b[columns[e],:], added in this order: offsets [...,m + 1],
+/// columns and a [...,s], b [...,n,k], with equal leading sizes. Offsets ascend, within 0 and s; else it is an error, as a column out of
+/// range is. tj_csr_matmul() takes more
+/// C: tj_csr_product([0, 1, 3], [1, 0, 1], [5., 6., 7.], [[1.], [10.]]) = [[50.], [76.]]
+inline tensor csr_product(operand offsets, operand columns, operand a, operand b)
+{
+	return detail::made(tj_csr_product_at(offsets.site(), offsets.get(), columns.get(), a.get(), b.get()), offsets);
+}
+/// y[columns[e],:] = sum over the elements e of row i of a[e] * b[i,:], rows in their order: as csr_product, but b is [...,m,k], y
+/// [...,n,k]
+/// C: tj_csr_product_transposed([0, 1, 3], [1, 0, 1], [5., 6., 7.], [[1.], [10.]], 2) = [[60.], [75.]]
+inline tensor csr_product_transposed(operand offsets, operand columns, operand a, operand b, int64_t n)
+{
+	return detail::made(tj_csr_product_transposed_at(offsets.site(), offsets.get(), columns.get(), a.get(), b.get(), n), offsets);
+}
+/// y[e] = sum over k of a[i,k] * b[columns[e],k] for the elements e of row i, 0 for those of no row: a [...,m,k], b [...,n,k], y [...,s].
+/// 16 partial sums, of every 16th product, whose halves are then added
+/// C: tj_csr_sampled_product([0, 1, 2], [1, 0], [[1., 2.], [3., 4.]], [[1., 2.], [10., 20.]]) = [50., 11.]
+inline tensor csr_sampled_product(operand offsets, operand columns, operand a, operand b)
+{
+	return detail::made(tj_csr_sampled_product_at(offsets.site(), offsets.get(), columns.get(), a.get(), b.get()), offsets);
+}
 /// cross-correlation: y[n,o,i] = sum over c, j of x[n,c,i * stride + j * dilation - pad] * weight[o,c,j]; x is [N,C,...], weight [O,C /
 /// groups,...]; group g of the channels o takes group g of the channels c. Padding counts as 0, so an infinite weight over it gives NaN
 /// C: tj_conv([[[1., 2., 3., 4.]]], [[[1., -1.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[-1., -1., -1.]]]

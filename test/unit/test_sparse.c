@@ -272,7 +272,7 @@ static void several(tj_tensor **out, tj_tensor *const *in, void *self)
 static void bits(void **s)
 {
 	(void)s;
-	enum { ROWS = 70, COLUMNS = 40, WIDTH = 33, SIZE = 1500, OUTS = 5 };
+	enum { ROWS = 70, COLUMNS = 40, WIDTH = 83, SIZE = 1500, OUTS = 5 };
 	static float got[2][OUTS][ROWS * WIDTH + SIZE];
 	for (int turn = 0; turn < 2; turn++) {
 		tj_ctx *c = tj_open(TJ_OPTS(tj_open_opts, .backend = turn ? kit_backend : "eval"));
@@ -403,6 +403,27 @@ static void faulty(tj_tensor *y, tj_ctx *c, tj_status code, const char *part)
 	kit_error(c, code, part);
 }
 
+static void far_column(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	(void)self;
+	out[0] = tj_csr_matmul(in[0], in[1], in[2], in[3]);
+}
+
+/* A column behind the last one, in compiled code; each call, and the next one is right. */
+static void refused_later(void **s)
+{
+	(void)s;
+	all t = begin(1);
+	tj_tensor *y, *o = whole(t.c, 2, (int64_t[]){ 0, 2 }), *v = doubles(t.c, TJ_SHAPE(2), t.right);
+	tj_fn *f = kit_fn(t.c, "far", far_column, NULL, 4, 1);
+	for (int i = 0; i < 4; i++) {
+		tj_status st = kit_call(t.c, f, &y, TJ_LIST(o, whole(t.c, 2, (int64_t[]){ 0, i % 2 ? N : N - 1 }), v, t.b));
+		assert_int_equal(st, i % 2 ? TJ_ERR_INDEX : TJ_OK);
+		if (i % 2) kit_error(t.c, TJ_ERR_INDEX, "the number of columns is 5");
+	}
+	end(&t);
+}
+
 static void refused(void **s)
 {
 	(void)s;
@@ -443,7 +464,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(forms),       cmocka_unit_test(products), cmocka_unit_test(narrow_floats), cmocka_unit_test(softmaxes),
 		cmocka_unit_test(derivatives), cmocka_unit_test(bits),     cmocka_unit_test(examples),      cmocka_unit_test(segments),
-		cmocka_unit_test(half_of_them), cmocka_unit_test(empty),   cmocka_unit_test(refused),
+		cmocka_unit_test(half_of_them), cmocka_unit_test(empty),   cmocka_unit_test(refused), cmocka_unit_test(refused_later),
 	};
 	KIT_RUN(tests);
 }

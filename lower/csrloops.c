@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* csrloops: products with sparse matrices: loops of ours, bit for bit the evaluator's. Each element of a result is added in the order of the
- * matrix's elements, in a register where rows are added up. Threads take rows; of a transposed product, columns of the result. */
+/* csrloops: products with sparse matrices: loops of ours, bit for bit the evaluator's. Each element of a result is added in the order of
+ * the matrix's elements, in a register where rows are added up. Threads take rows; of a transposed product, columns of the result. */
 #include "ir/csr.h"
 #include "lower/library.h"
 

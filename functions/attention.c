@@ -137,6 +137,8 @@ static bool broadcasts(tj_tensor *x, int axis, int64_t size)
 	return tj_rank(x) < -axis || tj_dim(x, axis) == 1 || tj_dim(x, axis) == size;
 }
 
+static const char methods[] = "TJ_ATTENTION_AUTO, TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED or TJ_ATTENTION_LIBRARY";
+
 static tj_tensor *misfit(const char *site, const char *name, tj_tensor *const *in, const tj_attention_opts *o)
 {
 	static const char *const what[] = { "q", "k", "v" };
@@ -159,6 +161,8 @@ static tj_tensor *misfit(const char *site, const char *name, tj_tensor *const *i
 		               (long long)tj_dim(in[1], -2), (long long)tj_dim(in[2], -2));
 	if (!(o->dropout >= 0 && o->dropout <= 1))
 		return tj_fail(TJ_ERR_ARG, name, ".dropout is a probability, from 0 to 1", ".dropout is %g", o->dropout);
+	if (o->method < TJ_ATTENTION_AUTO || o->method > TJ_ATTENTION_LIBRARY)
+		return tj_fail(TJ_ERR_ARG, name, methods, ".method is %lld", (long long)o->method);
 	if (o->causal_offset && !o->causal) return tj_fail(TJ_ERR_ARG, name, "set .causal", ".causal_offset is set without .causal");
 	return NULL;
 }
@@ -210,14 +214,16 @@ static const char *lacks(tj_attention method, tj_tensor *q)
 	return method == TJ_ATTENTION_FUSED && tj_dim(q, -2) < 2 ? "q has fewer than two rows, so there are no blocks of them" : NULL;
 }
 
-static tj_attention method_of(const char *site, tj_tensor *q, tj_tensor *k, const char **why)
+/* own: what the call asks for; AUTO: the settings do. */
+static tj_attention method_of(const char *site, tj_attention own, tj_tensor *q, tj_tensor *k, const char **why)
 {
 	tj_settings s = { .size = sizeof s };
 	const int64_t rows = tj_dim(q, -2), head = rows * row_bytes(q, k);
-	const bool got = tj_get_settings(tj_ctx_current(), &s) == TJ_OK,
-		   asked = got && (s.attention == TJ_ATTENTION_MATH || s.attention == TJ_ATTENTION_FUSED);
+	const bool got = own != TJ_ATTENTION_AUTO || tj_get_settings(tj_ctx_current(), &s) == TJ_OK;
+	if (own != TJ_ATTENTION_AUTO) s.attention = own;
+	const bool asked = got && (s.attention == TJ_ATTENTION_MATH || s.attention == TJ_ATTENTION_FUSED);
 	if (asked && (*why = lacks(s.attention, q))) return TJ_ATTENTION_MATH;
-	if (asked) return *why = "the settings ask for it", s.attention;
+	if (asked) return *why = own ? "the call asks for it" : "the settings ask for it", s.attention;
 	const bool large = rows > 1 && (head > HEAD_BYTES || heads_of(q) * head > 2 * BLOCK_BYTES);
 	if (s.attention == TJ_ATTENTION_LIBRARY)
 		*why = large ? "no library computes attention; the scores are large"
@@ -244,7 +250,7 @@ tj_attention tj_attention_method_at(const char *site, tj_tensor *q, tj_tensor *k
 	const char *unread;
 	tj_tensor *in[] = { q, k, k, TJ_END };
 	if (misfit(site, name, in, &(tj_attention_opts){ .size = sizeof(tj_attention_opts) })) return TJ_ATTENTION_AUTO;
-	return method_of(site, q, k, why ? why : &unread);
+	return method_of(site, TJ_ATTENTION_AUTO, q, k, why ? why : &unread);
 }
 
 bool tj_attention_available_at(const char *site, tj_attention method, tj_tensor *q, tj_tensor *k, const char **why)
@@ -255,9 +261,41 @@ bool tj_attention_available_at(const char *site, tj_attention method, tj_tensor 
 	if (!why) why = &unread;
 	*why = "an error: tj_check() says which";
 	if ((unsigned)method > TJ_ATTENTION_LIBRARY)
-		tj_fail_at(site, TJ_ERR_ARG, name, "TJ_ATTENTION_AUTO, TJ_ATTENTION_MATH, TJ_ATTENTION_FUSED or TJ_ATTENTION_LIBRARY",
-		           "method is %d", (int)method);
+		tj_fail_at(site, TJ_ERR_ARG, name, methods, "method is %d", (int)method);
 	else if (!misfit(site, name, in, &(tj_attention_opts){ .size = sizeof(tj_attention_opts) })) *why = lacks(method, q);
+	return !*why;
+}
+
+/* What cuDNN's attention would not take, or that nothing calls it. */
+static const char *not_by_library(tj_tensor *const *in, const tj_attention_opts *o)
+{
+	if (tj_device_of(in[0]) == TJ_CPU) return "the operands are on the CPU: cuDNN computes on NVIDIA GPUs";
+	for (int i = 0; i < 3; i++)
+		if (!fn_is_narrow(tj_dtype_of(in[i])) || tj_dtype_of(in[i]) != tj_dtype_of(in[0])) return "q, k and v must all be f16, or all bf16";
+	if (tj_rank(in[0]) != 4) return "q, k and v must have four axes: examples, heads, places, width";
+	if (tj_dim(in[0], -1) % 8 || tj_dim(in[2], -1) % 8) return "the widths must be multiples of 8";
+	if (tj_dim(in[0], -1) > 128 || tj_dim(in[2], -1) > 128) return "the widths must be at most 128";
+	if (o->mask && tj_dtype_of(o->mask) != TJ_BOOL && tj_dtype_of(o->mask) != tj_dtype_of(in[0]))
+		return "the mask must be bool, or have q's dtype";
+	if (o->causal && o->causal_offset) return ".causal_offset must be 0";
+	return lacks(TJ_ATTENTION_LIBRARY, in[0]);
+}
+
+bool tj_attention_can_use_at(const char *site, tj_attention method, tj_tensor *q, tj_tensor *k, tj_tensor *v, const tj_attention_opts *opts,
+                             const char **why)
+{
+	static const char name[] = "attention_can_use";
+	const char *unread;
+	tj_attention_opts o = { 0 };
+	tj_tensor *in[] = { q, k, v, TJ_END };
+	if (!why) why = &unread;
+	*why = "an error: tj_check() says which";
+	if (opts && fn_bad_size(site, "tj_attention_opts", opts->size)) return false;
+	if (opts) memcpy(&o, opts, opts->size && opts->size < sizeof o ? opts->size : sizeof o);
+	if ((unsigned)method > TJ_ATTENTION_LIBRARY) return tj_fail_at(site, TJ_ERR_ARG, name, methods, "method is %d", (int)method), false;
+	if (misfit(site, name, in, &o) || (o.mask && bad_mask(site, name, o.mask, in))) return false;
+	if (!groups_of(in)) *why = "the leading axes of q, k and v do not fit";
+	else *why = method == TJ_ATTENTION_LIBRARY ? not_by_library(in, &o) : lacks(method, q);
 	return !*why;
 }
 
@@ -276,7 +314,7 @@ tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj
 			"all have the same leading axes; heads of q, the axis before the last two, may be a multiple of those of k and v",
 			"the leading axes of q, k and v do not fit");
 	attention a = { site, o, o.mask != NULL, 0, groups, o.scale != 0 ? o.scale : width ? 1 / sqrt((double)width) : 1 };
-	const int64_t each = block_rows(method_of(site, q, k, &(const char *){ NULL }), q, k);
+	const int64_t each = block_rows(method_of(site, (tj_attention)o.method, q, k, &(const char *){ NULL }), q, k);
 	if (each < rows) return in_blocks(&a, in, rows, each);
 	if (!o.mask) in[3] = TJ_END;
 	block(&y, in, &a);

@@ -2205,6 +2205,29 @@ TJ_API tj_tensor *tj_matmul(tj_tensor *a, tj_tensor *b);
 TJ_API tj_tensor *tj_matmul_at(const char *site, tj_tensor *a, tj_tensor *b);
 #define tj_matmul(a, b) tj_matmul_at(TJ_SITE, a, b) /* tj_matmul([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]] */
 
+/* y[i,:] = sum over e from offsets[i] to before offsets[i + 1] of a[e] * b[columns[e],:], added in this order: offsets [...,m + 1], columns
+ * and a [...,s], b [...,n,k], with equal leading sizes. Offsets ascend, within 0 and s; else it is an error, as a column out of range is.
+ * tj_csr_matmul() takes more */
+TJ_API tj_tensor *tj_csr_product(tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_csr_product_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b);
+#define tj_csr_product(offsets, columns, a, b) tj_csr_product_at(TJ_SITE, offsets, columns, a, b)
+/* tj_csr_product([0, 1, 3], [1, 0, 1], [5., 6., 7.], [[1.], [10.]]) = [[50.], [76.]] */
+
+/* y[columns[e],:] = sum over the elements e of row i of a[e] * b[i,:], rows in their order: as csr_product, but b is [...,m,k], y
+ * [...,n,k] */
+TJ_API tj_tensor *tj_csr_product_transposed(tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b, int64_t n);
+TJ_API tj_tensor *tj_csr_product_transposed_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b,
+                                               int64_t n);
+#define tj_csr_product_transposed(offsets, columns, a, b, n) tj_csr_product_transposed_at(TJ_SITE, offsets, columns, a, b, n)
+/* tj_csr_product_transposed([0, 1, 3], [1, 0, 1], [5., 6., 7.], [[1.], [10.]], 2) = [[60.], [75.]] */
+
+/* y[e] = sum over k of a[i,k] * b[columns[e],k] for the elements e of row i, 0 for those of no row: a [...,m,k], b [...,n,k], y [...,s]. 16
+ * partial sums, of every 16th product, whose halves are then added */
+TJ_API tj_tensor *tj_csr_sampled_product(tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_csr_sampled_product_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b);
+#define tj_csr_sampled_product(offsets, columns, a, b) tj_csr_sampled_product_at(TJ_SITE, offsets, columns, a, b)
+/* tj_csr_sampled_product([0, 1, 2], [1, 0], [[1., 2.], [3., 4.]], [[1., 2.], [10., 20.]]) = [50., 11.] */
+
 /* cross-correlation: y[n,o,i] = sum over c, j of x[n,c,i * stride + j * dilation - pad] * weight[o,c,j]; x is [N,C,...], weight [O,C /
  * groups,...]; group g of the channels o takes group g of the channels c. Padding counts as 0, so an infinite weight over it gives NaN */
 TJ_API tj_tensor *tj_conv(tj_tensor *x, tj_tensor *weight, int64_t groups, tj_dims window);
@@ -3106,6 +3129,106 @@ TJ_API tj_tensor *tj_fft_convolve_at(const char *site, tj_tensor *x, tj_tensor *
 #define tj_fft_convolve(x, kernel, mode) tj_fft_convolve_at(TJ_SITE, x, kernel, mode)
 /* tj_round(tj_fft_convolve([1., 2., 3.], [1., 1.], TJ_CONVOLVE_FULL)) = [1., 3., 5., 3.] */
 
+/* ---- sparse matrices --------------------------------------------------------------------------------- */
+
+/* A sparse matrix [m,n] is plain tensors, so that functions, files, tj_vmap() and plans take it like others; docs/SPARSE.md is a guide.
+ *
+ *   rows (CSR)     offsets [m + 1], columns [size], values [size]: row i has the elements offsets[i] to before offsets[i + 1]
+ *   triples (COO)  row [size], column [size], values [size], in any order
+ *
+ * Indices are integers of any width, i64 where they are results. Offsets ascend from 0 to at most size: what is behind offsets[m] is in
+ * no row, counts for nothing, and its results are 0, but its column is in range. Elements of one place count as their sum. Other
+ * indices are a TJ_ERR_INDEX when the function runs. What is added to one element is added in the order of `values`. Gradients are by
+ * values and by dense operands, of any order. f16 and bf16 are computed in f32 and rounded once. Scalars and matrices of the same
+ * places need no function: tj_mul(values, tj_f(2)), tj_add(values, other_values).
+ *
+ * csr_from_dense: the elements that are not 0, in a body a boundary as tj_nonzero() is. csr_from_dense_static: in `size` places, in the
+ * graph; more elements are an error. csr_from_coo: sorted, with the elements of one place added; in as many places, in the graph, so
+ * the last ones may be in no row. coo_coalesce: the same as triples, without unused places: a boundary. csr_rows: the row of each of
+ * size elements, m: none; with it a CSR matrix is a COO matrix. csr_transpose: [n,m]; elements of one place stay several. */
+TJ_API tj_tensor *tj_csr_from_dense_at(const char *site, tj_tensor *x, tj_tensor **offsets, tj_tensor **columns);
+TJ_API tj_tensor *tj_csr_from_dense_static_at(const char *site, tj_tensor *x, int64_t size, tj_tensor **offsets, tj_tensor **columns);
+TJ_API tj_tensor *tj_csr_from_coo_at(const char *site, tj_tensor *row, tj_tensor *column, tj_tensor *values, int64_t m, int64_t n,
+                                     tj_tensor **offsets, tj_tensor **columns);
+TJ_API tj_tensor *tj_coo_coalesce_at(const char *site, tj_tensor *row, tj_tensor *column, tj_tensor *values, int64_t m, int64_t n,
+                                     tj_tensor **rows, tj_tensor **columns);
+TJ_API tj_tensor *tj_csr_rows_at(const char *site, tj_tensor *offsets, int64_t size);
+TJ_API tj_tensor *tj_csr_to_dense_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *values, int64_t n);
+TJ_API tj_tensor *tj_coo_to_dense_at(const char *site, tj_tensor *row, tj_tensor *column, tj_tensor *values, int64_t m, int64_t n);
+TJ_API tj_tensor *tj_csr_transpose_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *values, int64_t n,
+                                      tj_tensor **offsets_t, tj_tensor **columns_t);
+#define tj_csr_from_dense(x, offsets, columns) tj_csr_from_dense_at(TJ_SITE, x, offsets, columns)
+/* tj_csr_from_dense([[0, 5], [6, 0]], &offsets, &columns) = [5, 6], [0, 1, 2], [1, 0] */
+#define tj_csr_from_dense_static(x, size, offsets, columns) tj_csr_from_dense_static_at(TJ_SITE, x, size, offsets, columns)
+/* tj_csr_from_dense_static([[0, 5], [6, 0]], 3, &offsets, &columns) = [5, 6, 0], [0, 1, 2], [1, 0, 0] */
+#define tj_csr_from_coo(row, column, values, m, n, offsets, columns) \
+	tj_csr_from_coo_at(TJ_SITE, row, column, values, m, n, offsets, columns)
+/* tj_csr_from_coo([1, 0, 1], [0, 1, 0], [6, 5, 10], 2, 2, &offsets, &columns) = [5, 16, 0], [0, 1, 2], [1, 0, 0] */
+#define tj_coo_coalesce(row, column, values, m, n, rows, columns) tj_coo_coalesce_at(TJ_SITE, row, column, values, m, n, rows, columns)
+/* tj_coo_coalesce([1, 0, 1], [0, 1, 0], [6, 5, 10], 2, 2, &rows, &columns) = [5, 16], [0, 1], [1, 0] */
+#define tj_csr_rows(offsets, size) tj_csr_rows_at(TJ_SITE, offsets, size) /* tj_csr_rows([0, 1, 3], 4) = [0, 1, 1, 2] */
+#define tj_csr_to_dense(offsets, columns, values, n) tj_csr_to_dense_at(TJ_SITE, offsets, columns, values, n)
+/* tj_csr_to_dense([0, 1, 2], [1, 0], [5, 6], 2) = [[0, 5], [6, 0]] */
+#define tj_coo_to_dense(row, column, values, m, n) tj_coo_to_dense_at(TJ_SITE, row, column, values, m, n)
+/* tj_coo_to_dense([1, 0, 1], [0, 1, 0], [6, 5, 10], 2, 2) = [[0, 5], [16, 0]] */
+#define tj_csr_transpose(offsets, columns, values, n, offsets_t, columns_t) \
+	tj_csr_transpose_at(TJ_SITE, offsets, columns, values, n, offsets_t, columns_t)
+/* tj_csr_transpose([0, 2, 3], [0, 1, 1], [5, 6, 7], 2, &offsets, &columns) = [5, 6, 7], [0, 1, 3], [0, 0, 1] */
+
+/* a: the sparse matrix [m,n]. csr_matmul, coo_matmul: a b for b [n,k] or [n] -> [m,k] or [m]. csr_matmul_transposed: a' b for b [m,k] or
+ * [m] -> [n,k] or [n]. csr_sampled_matmul: the elements of a b at the places of a pattern, a [m,k], b [k,n] -> [size]; PyTorch's
+ * torch.sparse.sampled_addmm() with beta 0. csr_mask: the elements of x there, [m,n], or [m,1] or [1,n] for one value a row or a column
+ * -> [size]. csr_sum: of each row (axis 1) or column (0). csr_softmax, csr_log_softmax: over the elements of each row, those that are
+ * not there count as -inf; torch.sparse.softmax(). */
+TJ_API tj_tensor *tj_csr_matmul_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *values, tj_tensor *b);
+TJ_API tj_tensor *tj_csr_matmul_transposed_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *values, int64_t n,
+                                              tj_tensor *b);
+TJ_API tj_tensor *tj_coo_matmul_at(const char *site, tj_tensor *row, tj_tensor *column, tj_tensor *values, int64_t m, tj_tensor *b);
+TJ_API tj_tensor *tj_csr_sampled_matmul_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *a, tj_tensor *b);
+TJ_API tj_tensor *tj_csr_mask_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *x);
+TJ_API tj_tensor *tj_csr_sum_at(const char *site, tj_tensor *offsets, tj_tensor *columns, tj_tensor *values, int64_t n, int axis);
+TJ_API tj_tensor *tj_csr_softmax_at(const char *site, tj_tensor *offsets, tj_tensor *values);
+TJ_API tj_tensor *tj_csr_log_softmax_at(const char *site, tj_tensor *offsets, tj_tensor *values);
+#define tj_csr_matmul(offsets, columns, values, b) tj_csr_matmul_at(TJ_SITE, offsets, columns, values, b)
+/* tj_csr_matmul([0, 1, 3], [1, 0, 1], [5., 6., 7.], [1., 10.]) = [50., 76.] */
+#define tj_csr_matmul_transposed(offsets, columns, values, n, b) tj_csr_matmul_transposed_at(TJ_SITE, offsets, columns, values, n, b)
+/* tj_csr_matmul_transposed([0, 1, 3], [1, 0, 1], [5., 6., 7.], 2, [1., 10.]) = [60., 75.] */
+#define tj_coo_matmul(row, column, values, m, b) tj_coo_matmul_at(TJ_SITE, row, column, values, m, b)
+/* tj_coo_matmul([1, 0, 1], [0, 1, 1], [6., 5., 7.], 2, [1., 10.]) = [50., 76.] */
+#define tj_csr_sampled_matmul(offsets, columns, a, b) tj_csr_sampled_matmul_at(TJ_SITE, offsets, columns, a, b)
+/* tj_csr_sampled_matmul([0, 1, 2], [1, 0], [[1., 2.], [3., 4.]], [[1., 10.], [2., 20.]]) = [50., 11.] */
+#define tj_csr_mask(offsets, columns, x) tj_csr_mask_at(TJ_SITE, offsets, columns, x)
+/* tj_csr_mask([0, 1, 2], [1, 0], [[1, 2], [3, 4]]) = [2, 3] */
+#define tj_csr_sum(offsets, columns, values, n, axis) tj_csr_sum_at(TJ_SITE, offsets, columns, values, n, axis)
+/* tj_csr_sum([0, 1, 3], [1, 0, 1], [5, 6, 7], 2, 1) = [5, 13] */
+#define tj_csr_softmax(offsets, values) tj_csr_softmax_at(TJ_SITE, offsets, values)
+/* tj_csr_softmax([0, 1, 3], [5., 6., 6.]) = [1., 0.5, 0.5] */
+#define tj_csr_log_softmax(offsets, values) tj_csr_log_softmax_at(TJ_SITE, offsets, values)
+/* tj_csr_log_softmax([0, 1, 3], [5., 6., 6.]) = [0., -0.6931, -0.6931] */
+
+/* Segment i is the slices offsets[i] to before offsets[i + 1] of x, along axis 0; x [n,...] -> [m,...]. An empty one is 0, with
+ * TJ_REDUCE_PROD 1; of floats, with MEAN NaN, with AMAX -inf, with AMIN inf. A mean of integers is rounded down. torch.segment_reduce(). */
+TJ_API tj_tensor *tj_segment_reduce_at(const char *site, tj_tensor *x, tj_tensor *offsets, tj_reduction how);
+#define tj_segment_reduce(x, offsets, how) tj_segment_reduce_at(TJ_SITE, x, offsets, how)
+/* tj_segment_reduce([1, 2, 3, 4], [0, 1, 1, 4], TJ_REDUCE_SUM) = [1, 0, 9] */
+
+/* Weights of which at most two of each four along the last axis are not 0. prune_2_4: the two with the largest |w| stay, the first ones
+ * of equals, and NaN counts as largest; the gradient goes to them. compress_2_4: the two of each four that prune_2_4 keeps, [...,n] ->
+ * [...,n / 2], and their places: index u8 [...,n / 8], four bits for each four weights, the first place in the lower two of them; n is
+ * a multiple of 8. decompress_2_4: back. linear_2_4: tj_linear(x, decompressed, bias): the product computes with the zeros, the weights
+ * take 17 / 32 (f16, bf16: 9 / 16) of their memory. */
+TJ_API tj_tensor *tj_prune_2_4_at(const char *site, tj_tensor *w);
+TJ_API tj_tensor *tj_compress_2_4_at(const char *site, tj_tensor *w, tj_tensor **index);
+TJ_API tj_tensor *tj_decompress_2_4_at(const char *site, tj_tensor *values, tj_tensor *index);
+TJ_API tj_tensor *tj_linear_2_4_at(const char *site, tj_tensor *x, tj_tensor *values, tj_tensor *index, tj_tensor *bias);
+#define tj_prune_2_4(w) tj_prune_2_4_at(TJ_SITE, w) /* tj_prune_2_4([1., -4., 3., 0.5]) = [0., -4., 3., 0.] */
+#define tj_compress_2_4(w, index) tj_compress_2_4_at(TJ_SITE, w, index)
+/* tj_compress_2_4([1., -4., 3., 0.5, 7., 0., 0., 8.], &index) = [-4., 3., 7., 8.], u8[201] */
+#define tj_decompress_2_4(values, index) tj_decompress_2_4_at(TJ_SITE, values, index)
+/* tj_decompress_2_4([-4., 3., 7., 8.], u8[201]) = [0., -4., 3., 0., 7., 0., 0., 8.] */
+#define tj_linear_2_4(x, values, index, bias) tj_linear_2_4_at(TJ_SITE, x, values, index, bias)
+/* tj_linear_2_4([[1., 1., 1., 1., 1., 1., 1., 1.]], [[-4., 3., 7., 8.]], u8[[201]], NULL) = [[14.]] */
+
 /* ---- linear layers, cells, bags of embeddings -------------------------------------------------------- */
 
 /* linear: x W' + b for x [...,I], W [O,I], b [O] or NULL. bilinear: y[o] = sum over i, j of a[i] W[o,i,j] b[j], + bias; W [O,I,J]; of
@@ -3216,6 +3339,7 @@ typedef struct tj_attention_opts {
 	int64_t causal_offset; /* as many keys come before the first row of q: S - L when these rows are the last ones */
 	double scale;          /* 0: 1 / sqrt(E) */
 	double dropout;        /* of the weights, with this probability; for a training alone */
+	int64_t method;        /* a tj_attention, for this call in place of the setting .attention; TJ_ATTENTION_AUTO: as the setting says */
 } tj_attention_opts;
 TJ_API tj_tensor *tj_scaled_dot_product_attention_at(const char *site, tj_tensor *q, tj_tensor *k, tj_tensor *v,
                                                      const tj_attention_opts *opts);
@@ -3230,6 +3354,14 @@ TJ_API tj_attention tj_attention_method_at(const char *site, tj_tensor *q, tj_te
  * MATH for one row of q, else like AUTO. */
 TJ_API bool tj_attention_available_at(const char *site, tj_attention method, tj_tensor *q, tj_tensor *k, const char **why);
 #define tj_attention_available(method, q, k, why) tj_attention_available_at(TJ_SITE, method, q, k, why) /* no example: as above */
+/* The same for all operands and options of a call, as PyTorch's can_use_flash_attention() and can_use_cudnn_attention() ask. false: *why
+ * gets the first reason: what the operands have that the method cannot take (device, dtype, axes, widths, mask), or that it is not
+ * there. MATH takes all. LIBRARY stands for cuDNN on NVIDIA GPUs, which is not called today: the reasons before that say what would be
+ * in its way. */
+TJ_API bool tj_attention_can_use_at(const char *site, tj_attention method, tj_tensor *q, tj_tensor *k, tj_tensor *v,
+                                    const tj_attention_opts *opts, const char **why);
+#define tj_attention_can_use(method, q, k, v, opts, why) tj_attention_can_use_at(TJ_SITE, method, q, k, v, opts, why)
+/* no example: as above */
 
 /* PyTorch's nn.MultiheadAttention with batch_first: q [N,L,E], k and v [N,S,E], or all without N -> q's shape. tj_linear() of q, k and v by
  * the three parts of in_weight [3 E,E]; tj_scaled_dot_product_attention() of heads of width E / heads; tj_linear() by out_weight [E,E]. If

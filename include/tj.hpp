@@ -1456,6 +1456,28 @@ inline tensor svd_packed(operand x, bool zero) { return detail::made(tj_svd_pack
 /// f16 add in f32 and round once; the order of its sums is in NUMERICS.md
 /// C: tj_matmul([[1, 2], [3, 4]], [[5], [6]]) = [[17], [39]]
 inline tensor matmul(operand a, operand b) { return detail::made(tj_matmul_at(a.site(), a.get(), b.get()), a); }
+/// y[i,:] = sum over e from offsets[i] to before offsets[i + 1] of a[e] * b[columns[e],:], added in this order: offsets [...,m + 1],
+/// columns and a [...,s], b [...,n,k], with equal leading sizes. Offsets ascend, within 0 and s; else it is an error, as a column out of
+/// range is. tj_csr_matmul() takes more
+/// C: tj_csr_product([0, 1, 3], [1, 0, 1], [5., 6., 7.], [[1.], [10.]]) = [[50.], [76.]]
+inline tensor csr_product(operand offsets, operand columns, operand a, operand b)
+{
+	return detail::made(tj_csr_product_at(offsets.site(), offsets.get(), columns.get(), a.get(), b.get()), offsets);
+}
+/// y[columns[e],:] = sum over the elements e of row i of a[e] * b[i,:], rows in their order: as csr_product, but b is [...,m,k], y
+/// [...,n,k]
+/// C: tj_csr_product_transposed([0, 1, 3], [1, 0, 1], [5., 6., 7.], [[1.], [10.]], 2) = [[60.], [75.]]
+inline tensor csr_product_transposed(operand offsets, operand columns, operand a, operand b, int64_t n)
+{
+	return detail::made(tj_csr_product_transposed_at(offsets.site(), offsets.get(), columns.get(), a.get(), b.get(), n), offsets);
+}
+/// y[e] = sum over k of a[i,k] * b[columns[e],k] for the elements e of row i, 0 for those of no row: a [...,m,k], b [...,n,k], y [...,s].
+/// 16 partial sums, of every 16th product, whose halves are then added
+/// C: tj_csr_sampled_product([0, 1, 2], [1, 0], [[1., 2.], [3., 4.]], [[1., 2.], [10., 20.]]) = [50., 11.]
+inline tensor csr_sampled_product(operand offsets, operand columns, operand a, operand b)
+{
+	return detail::made(tj_csr_sampled_product_at(offsets.site(), offsets.get(), columns.get(), a.get(), b.get()), offsets);
+}
 /// cross-correlation: y[n,o,i] = sum over c, j of x[n,c,i * stride + j * dilation - pad] * weight[o,c,j]; x is [N,C,...], weight [O,C /
 /// groups,...]; group g of the channels o takes group g of the channels c. Padding counts as 0, so an infinite weight over it gives NaN
 /// C: tj_conv([[[1., 2., 3., 4.]]], [[[1., -1.]]], 1, TJ_SHAPE(1, 1, 0, 0)) = [[[-1., -1., -1.]]]
@@ -2432,6 +2454,140 @@ inline tensor hilbert(operand x, int64_t n, int axis) { return detail::made(tj_h
 inline tensor fft_convolve(operand x, operand kernel, tj_convolve_mode mode)
 {
 	return detail::made(tj_fft_convolve_at(x.site(), x.get(), kernel.get(), mode), x);
+}
+
+// ---- sparse matrices ----
+/// A sparse matrix [m,n] is plain tensors, so that functions, files, tj_vmap() and plans take it like others; docs/SPARSE.md is a guide.
+/// rows (CSR) offsets [m + 1], columns [size], values [size]: row i has the elements offsets[i] to before offsets[i + 1] triples (COO)
+/// row [size], column [size], values [size], in any order Indices are integers of any width, i64 where they are results. Offsets ascend
+/// from 0 to at most size: what is behind offsets[m] is in no row, counts for nothing, and its results are 0, but its column is in range.
+/// Elements of one place count as their sum. Other indices are a TJ_ERR_INDEX when the function runs. What is added to one element is
+/// added in the order of `values`. Gradients are by values and by dense operands, of any order. f16 and bf16 are computed in f32 and
+/// rounded once. Scalars and matrices of the same places need no function: tj_mul(values, tj_f(2)), tj_add(values, other_values).
+/// csr_from_dense: the elements that are not 0, in a body a boundary as tj_nonzero() is. csr_from_dense_static: in `size` places, in the
+/// graph; more elements are an error. csr_from_coo: sorted, with the elements of one place added; in as many places, in the graph, so the
+/// last ones may be in no row. coo_coalesce: the same as triples, without unused places: a boundary. csr_rows: the row of each of size
+/// elements, m: none; with it a CSR matrix is a COO matrix. csr_transpose: [n,m]; elements of one place stay several.
+/// C: tj_csr_from_dense([[0, 5], [6, 0]], &offsets, &columns) = [5, 6], [0, 1, 2], [1, 0]
+inline std::array<tensor, 3> csr_from_dense(operand x)
+{
+	tj_tensor *more[2] = {}, *first = tj_csr_from_dense_at(x.site(), x.get(), &more[0], &more[1]);
+	return detail::made<3>(first, more, x);
+}
+/// C: tj_csr_from_dense_static([[0, 5], [6, 0]], 3, &offsets, &columns) = [5, 6, 0], [0, 1, 2], [1, 0, 0]
+inline std::array<tensor, 3> csr_from_dense_static(operand x, int64_t size)
+{
+	tj_tensor *more[2] = {}, *first = tj_csr_from_dense_static_at(x.site(), x.get(), size, &more[0],
+		&more[1]);
+	return detail::made<3>(first, more, x);
+}
+/// C: tj_csr_from_coo([1, 0, 1], [0, 1, 0], [6, 5, 10], 2, 2, &offsets, &columns) = [5, 16, 0], [0, 1, 2], [1, 0, 0]
+inline std::array<tensor, 3> csr_from_coo(operand row, operand column, operand values, int64_t m, int64_t n)
+{
+	tj_tensor *more[2] = {}, *first = tj_csr_from_coo_at(row.site(), row.get(), column.get(), values.get(), m, n, &more[0],
+		&more[1]);
+	return detail::made<3>(first, more, row);
+}
+/// C: tj_coo_coalesce([1, 0, 1], [0, 1, 0], [6, 5, 10], 2, 2, &rows, &columns) = [5, 16], [0, 1], [1, 0]
+inline std::array<tensor, 3> coo_coalesce(operand row, operand column, operand values, int64_t m, int64_t n)
+{
+	tj_tensor *more[2] = {}, *first = tj_coo_coalesce_at(row.site(), row.get(), column.get(), values.get(), m, n, &more[0],
+		&more[1]);
+	return detail::made<3>(first, more, row);
+}
+/// C: tj_csr_rows([0, 1, 3], 4) = [0, 1, 1, 2]
+inline tensor csr_rows(operand offsets, int64_t size) { return detail::made(tj_csr_rows_at(offsets.site(), offsets.get(), size), offsets); }
+/// C: tj_csr_to_dense([0, 1, 2], [1, 0], [5, 6], 2) = [[0, 5], [6, 0]]
+inline tensor csr_to_dense(operand offsets, operand columns, operand values, int64_t n)
+{
+	return detail::made(tj_csr_to_dense_at(offsets.site(), offsets.get(), columns.get(), values.get(), n), offsets);
+}
+/// C: tj_coo_to_dense([1, 0, 1], [0, 1, 0], [6, 5, 10], 2, 2) = [[0, 5], [16, 0]]
+inline tensor coo_to_dense(operand row, operand column, operand values, int64_t m, int64_t n)
+{
+	return detail::made(tj_coo_to_dense_at(row.site(), row.get(), column.get(), values.get(), m, n), row);
+}
+/// C: tj_csr_transpose([0, 2, 3], [0, 1, 1], [5, 6, 7], 2, &offsets, &columns) = [5, 6, 7], [0, 1, 3], [0, 0, 1]
+inline std::array<tensor, 3> csr_transpose(operand offsets, operand columns, operand values, int64_t n)
+{
+	tj_tensor *more[2] = {}, *first = tj_csr_transpose_at(offsets.site(), offsets.get(), columns.get(), values.get(), n, &more[0],
+		&more[1]);
+	return detail::made<3>(first, more, offsets);
+}
+/// a: the sparse matrix [m,n]. csr_matmul, coo_matmul: a b for b [n,k] or [n] -> [m,k] or [m]. csr_matmul_transposed: a' b for b [m,k] or
+/// [m] -> [n,k] or [n]. csr_sampled_matmul: the elements of a b at the places of a pattern, a [m,k], b [k,n] -> [size]; PyTorch's
+/// torch.sparse.sampled_addmm() with beta 0. csr_mask: the elements of x there, [m,n], or [m,1] or [1,n] for one value a row or a column
+/// -> [size]. csr_sum: of each row (axis 1) or column (0). csr_softmax, csr_log_softmax: over the elements of each row, those that are
+/// not there count as -inf; torch.sparse.softmax().
+/// C: tj_csr_matmul([0, 1, 3], [1, 0, 1], [5., 6., 7.], [1., 10.]) = [50., 76.]
+inline tensor csr_matmul(operand offsets, operand columns, operand values, operand b)
+{
+	return detail::made(tj_csr_matmul_at(offsets.site(), offsets.get(), columns.get(), values.get(), b.get()), offsets);
+}
+/// C: tj_csr_matmul_transposed([0, 1, 3], [1, 0, 1], [5., 6., 7.], 2, [1., 10.]) = [60., 75.]
+inline tensor csr_matmul_transposed(operand offsets, operand columns, operand values, int64_t n, operand b)
+{
+	return detail::made(tj_csr_matmul_transposed_at(offsets.site(), offsets.get(), columns.get(), values.get(), n, b.get()), offsets);
+}
+/// C: tj_coo_matmul([1, 0, 1], [0, 1, 1], [6., 5., 7.], 2, [1., 10.]) = [50., 76.]
+inline tensor coo_matmul(operand row, operand column, operand values, int64_t m, operand b)
+{
+	return detail::made(tj_coo_matmul_at(row.site(), row.get(), column.get(), values.get(), m, b.get()), row);
+}
+/// C: tj_csr_sampled_matmul([0, 1, 2], [1, 0], [[1., 2.], [3., 4.]], [[1., 10.], [2., 20.]]) = [50., 11.]
+inline tensor csr_sampled_matmul(operand offsets, operand columns, operand a, operand b)
+{
+	return detail::made(tj_csr_sampled_matmul_at(offsets.site(), offsets.get(), columns.get(), a.get(), b.get()), offsets);
+}
+/// C: tj_csr_mask([0, 1, 2], [1, 0], [[1, 2], [3, 4]]) = [2, 3]
+inline tensor csr_mask(operand offsets, operand columns, operand x)
+{
+	return detail::made(tj_csr_mask_at(offsets.site(), offsets.get(), columns.get(), x.get()), offsets);
+}
+/// C: tj_csr_sum([0, 1, 3], [1, 0, 1], [5, 6, 7], 2, 1) = [5, 13]
+inline tensor csr_sum(operand offsets, operand columns, operand values, int64_t n, int axis)
+{
+	return detail::made(tj_csr_sum_at(offsets.site(), offsets.get(), columns.get(), values.get(), n, axis), offsets);
+}
+/// C: tj_csr_softmax([0, 1, 3], [5., 6., 6.]) = [1., 0.5, 0.5]
+inline tensor csr_softmax(operand offsets, operand values)
+{
+	return detail::made(tj_csr_softmax_at(offsets.site(), offsets.get(), values.get()), offsets);
+}
+/// C: tj_csr_log_softmax([0, 1, 3], [5., 6., 6.]) = [0., -0.6931, -0.6931]
+inline tensor csr_log_softmax(operand offsets, operand values)
+{
+	return detail::made(tj_csr_log_softmax_at(offsets.site(), offsets.get(), values.get()), offsets);
+}
+/// Segment i is the slices offsets[i] to before offsets[i + 1] of x, along axis 0; x [n,...] -> [m,...]. An empty one is 0, with
+/// TJ_REDUCE_PROD 1; of floats, with MEAN NaN, with AMAX -inf, with AMIN inf. A mean of integers is rounded down. torch.segment_reduce().
+/// C: tj_segment_reduce([1, 2, 3, 4], [0, 1, 1, 4], TJ_REDUCE_SUM) = [1, 0, 9]
+inline tensor segment_reduce(operand x, operand offsets, tj_reduction how)
+{
+	return detail::made(tj_segment_reduce_at(x.site(), x.get(), offsets.get(), how), x);
+}
+/// Weights of which at most two of each four along the last axis are not 0. prune_2_4: the two with the largest |w| stay, the first ones
+/// of equals, and NaN counts as largest; the gradient goes to them. compress_2_4: the two of each four that prune_2_4 keeps, [...,n] ->
+/// [...,n / 2], and their places: index u8 [...,n / 8], four bits for each four weights, the first place in the lower two of them; n is a
+/// multiple of 8. decompress_2_4: back. linear_2_4: tj_linear(x, decompressed, bias): the product computes with the zeros, the weights
+/// take 17 / 32 (f16, bf16: 9 / 16) of their memory.
+/// C: tj_prune_2_4([1., -4., 3., 0.5]) = [0., -4., 3., 0.]
+inline tensor prune_2_4(operand w) { return detail::made(tj_prune_2_4_at(w.site(), w.get()), w); }
+/// C: tj_compress_2_4([1., -4., 3., 0.5, 7., 0., 0., 8.], &index) = [-4., 3., 7., 8.], u8[201]
+inline std::array<tensor, 2> compress_2_4(operand w)
+{
+	tj_tensor *more[1] = {}, *first = tj_compress_2_4_at(w.site(), w.get(), &more[0]);
+	return detail::made<2>(first, more, w);
+}
+/// C: tj_decompress_2_4([-4., 3., 7., 8.], u8[201]) = [0., -4., 3., 0., 7., 0., 0., 8.]
+inline tensor decompress_2_4(operand values, operand index)
+{
+	return detail::made(tj_decompress_2_4_at(values.site(), values.get(), index.get()), values);
+}
+/// C: tj_linear_2_4([[1., 1., 1., 1., 1., 1., 1., 1.]], [[-4., 3., 7., 8.]], u8[[201]], NULL) = [[14.]]
+inline tensor linear_2_4(operand x, operand values, operand index, operand bias = nullptr)
+{
+	return detail::made(tj_linear_2_4_at(x.site(), x.get(), values.get(), index.get(), bias.get()), x);
 }
 
 // ---- linear layers, cells, bags of embeddings ----

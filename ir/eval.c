@@ -6,6 +6,7 @@
  * by its strides, and computes one scalar. No result depends on layout. Scalars are computed by ir/math.inc (point.c), reductions
  * by the tree (tree.c), matrix products by runtime/chain.c, composites by their decomposition (decomp.c). */
 #include "ir/ir.h"
+#include "ir/csr.h"
 #include "ir/eigen.h"
 #include "ir/packed.h"
 #include "ir/tree.h"
@@ -762,7 +763,7 @@ static tj_status eval_spectral(job *j)
 /* An op that accumulates narrow floats: widens the operands, computes, and rounds the result once. */
 static tj_status eval_wide(job *j)
 {
-	ir_value src[3], out, *made[4] = { NULL };
+	ir_value src[4], out, *made[5] = { NULL };
 	tj_status st = TJ_OK;
 	job wide = *j;
 	for (int k = 0; k < j->nsrc; k++) {
@@ -774,12 +775,12 @@ static tj_status eval_wide(job *j)
 	}
 	wide.src = src;
 	if (rt_is_narrow((tj_dtype)j->out->meta.dtype)) {
-		made[3] = wide.out = &out;
+		made[4] = wide.out = &out;
 		if (!cast_to(j->out, rt_compute_dtype((tj_dtype)j->out->meta.dtype), &out)) st = nomem(j);
 	}
 	if (st == TJ_OK) st = run(&wide);
-	if (st == TJ_OK && made[3]) eval_cast(&(job){ .op = IR_cast, .src = &out, .out = j->out });
-	for (int k = 0; k < 4; k++)
+	if (st == TJ_OK && made[4]) eval_cast(&(job){ .op = IR_cast, .src = &out, .out = j->out });
+	for (int k = 0; k < 5; k++)
 		if (made[k]) rt_free(made[k]->data);
 	return st;
 }
@@ -790,7 +791,7 @@ static tj_status run(job *j)
 	if (ir_is_composite(j->op, (tj_dtype)j->out->meta.dtype)) return eval_composite(j);
 	if (info->flags & IR_VIEW) return eval_view(j);
 	if (j->op == IR_matmul) return eval_matmul(j); /* of narrow floats, too */
-	if (info->flags & IR_ACCUM && rt_is_narrow((tj_dtype)j->src[0].meta.dtype)) return eval_wide(j);
+	if (info->flags & IR_ACCUM && rt_is_narrow((tj_dtype)j->src[j->nsrc - 1].meta.dtype)) return eval_wide(j);
 	if (info->opclass == IR_REDUCE_ || info->opclass == IR_ARG) return eval_reduce(j);
 	switch (j->op) {
 	case IR_cast: return eval_cast(j);
@@ -806,6 +807,7 @@ static tj_status run(job *j)
 	case IR_searchsorted: return eval_search(j);
 	case IR_cumsum: case IR_cumprod: case IR_cummax: case IR_cummin: case IR_linear_recurrence: return eval_along(j);
 	case IR_full: case IR_arange: case IR_eye: case IR_uniform: case IR_normal: return eval_create(j);
+	case IR_csr_product: case IR_csr_product_transposed: case IR_csr_sampled_product: return ir_csr(j->op, j->src, j->out, j->site, j->err);
 	case IR_cholesky: case IR_solve_lower: case IR_lu_packed: case IR_qr_packed: return eval_factor(j);
 	case IR_eigh_packed: case IR_svd_packed: return eval_spectral(j);
 	case IR_host_call: return eval_host(j);

@@ -349,6 +349,15 @@ static bool index_ok(ask *q, int k)
 
 static bool type_index(ask *q) { return type_same(q) && index_ok(q, 1); }
 
+static bool type_csr(ask *q)
+{
+	const tj_dtype t = promote(q, q->src + 2, 2);
+	if (!index_ok(q, 0) || !index_ok(q, 1)) return false;
+	want_one(q, 2, t);
+	want_one(q, 3, t);
+	return type_is(q, t);
+}
+
 static bool type_loss(ask *q)
 {
 	if (!rt_is_float((tj_dtype)q->src[0].dtype))
@@ -975,6 +984,50 @@ static bool shape_solve(ask *q)
 	return put(q, q->attr[0] != 0) && shape_from(q, b->rank, b->dim);
 }
 
+/* offsets [...,m + 1], columns [...,s], a, b; the last axes of a and b that are no batch: 1 or 2. */
+static bool csr_operands(ask *q, int a_own, const char *what)
+{
+	const int own[] = { 1, 1, a_own, 2 }, batch = q->src[0].rank - 1;
+	bool fits = batch >= 0 && q->src[0].dim[batch] > 0;
+	for (int k = 0; fits && k < 4; k++) fits = q->src[k].rank == batch + own[k];
+	for (int i = 0; i < batch && fits; i++)
+		for (int k = 1; fits && k < 4; k++) fits = q->src[k].dim[i] == q->src[0].dim[i];
+	if (fits && a_own == 1) fits = q->src[2].dim[batch] == q->src[1].dim[batch];
+	q->nnorm = 0;
+	return fits || fail(q, TJ_ERR_SHAPE, what, "%s", "leading sizes are equal");
+}
+
+static bool shape_csr(ask *q)
+{
+	const int batch = q->src[0].rank - 1;
+	if (!csr_operands(q, 1, "[...,m + 1], [...,s], [...,s] and [...,n,k] are needed")) return false;
+	shape_from(q, q->src[3].rank, q->src[3].dim);
+	q->out->dim[batch] = q->src[0].dim[batch] - 1;
+	return true;
+}
+
+static bool shape_csr_n(ask *q)
+{
+	const int batch = q->src[0].rank - 1;
+	static const char what[] = "[...,m + 1], [...,s], [...,s] and [...,m,k] are needed";
+	if (!csr_operands(q, 1, what)) return false;
+	if (q->src[3].dim[batch] != q->src[0].dim[batch] - 1) return fail(q, TJ_ERR_SHAPE, what, "%s", "b has a row for each row");
+	if (q->attr[0] < 0) return fail(q, TJ_ERR_ARG, "the size n is negative", "%lld", (long long)q->attr[0]);
+	shape_from(q, q->src[3].rank, q->src[3].dim);
+	q->out->dim[batch] = q->attr[0];
+	return put(q, q->attr[0]);
+}
+
+static bool shape_csr_sampled(ask *q)
+{
+	const int batch = q->src[0].rank - 1;
+	static const char what[] = "[...,m + 1], [...,s], [...,m,k] and [...,n,k] are needed";
+	if (!csr_operands(q, 2, what)) return false;
+	if (q->src[2].dim[batch] != q->src[0].dim[batch] - 1 || q->src[2].dim[batch + 1] != q->src[3].dim[batch + 1])
+		return fail(q, TJ_ERR_SHAPE, what, "%s", "a has a row for each row, as long as those of b");
+	return shape_from(q, q->src[1].rank, q->src[1].dim);
+}
+
 static bool shape_lu(ask *q)
 {
 	if (!is_matrix(q, 2)) return false;
@@ -1376,7 +1429,8 @@ static rule *const type_rules[] = {
 	[IR_TYPE_ARG] = type_arg, [IR_TYPE_INDEX] = type_index, [IR_TYPE_LOSS] = type_loss, [IR_TYPE_SCATTER] = type_scatter,
 	[IR_TYPE_ONE_HOT] = type_one_hot, [IR_TYPE_FIRST] = type_first, [IR_TYPE_FILLED] = type_filled, [IR_TYPE_FULL] = type_full,
 	[IR_TYPE_GIVEN] = type_given,
-	[IR_TYPE_WITH] = type_with, [IR_TYPE_CLOSE] = type_close, [IR_TYPE_DOUBLE] = type_double, [IR_TYPE_SEARCH] = type_search
+	[IR_TYPE_WITH] = type_with, [IR_TYPE_CLOSE] = type_close, [IR_TYPE_DOUBLE] = type_double, [IR_TYPE_SEARCH] = type_search,
+	[IR_TYPE_CSR] = type_csr
 };
 static rule *const shape_rules[] = { [IR_SHAPE_BROADCAST] = shape_broadcast,
 	                             [IR_SHAPE_SAME] = shape_same,
@@ -1415,6 +1469,9 @@ static rule *const shape_rules[] = { [IR_SHAPE_BROADCAST] = shape_broadcast,
 	                             [IR_SHAPE_ROLL] = shape_roll,
 	                             [IR_SHAPE_SQUARE] = shape_square,
 	                             [IR_SHAPE_SOLVE] = shape_solve,
+	                             [IR_SHAPE_CSR] = shape_csr,
+	                             [IR_SHAPE_CSR_N] = shape_csr_n,
+	                             [IR_SHAPE_CSR_SAMPLED] = shape_csr_sampled,
 	                             [IR_SHAPE_LU] = shape_lu,
 	                             [IR_SHAPE_QR] = shape_qr,
 	                             [IR_SHAPE_EIGH] = shape_eigh,

@@ -764,6 +764,35 @@ static void grad_MATMUL(vjp *v)
 	}
 }
 
+/* ---- sparse matrices ---- */
+/* One of the three ops with the pattern of this node. n: the attribute of csr_product_transposed. */
+static ir_ref with_pattern(const vjp *v, ir_op op, ir_ref a, ir_ref b, int64_t n)
+{
+	return ir_emit(v->g, op, 4, (ir_ref[]){ source(v, 0), source(v, 1), a, b }, op == IR_csr_product_transposed, &n, v->site);
+}
+static int64_t rows_of_b(const vjp *v) { return meta_of(v, 3).dim[meta_of(v, 3).rank - 2]; }
+
+static void grad_CSR(vjp *v)
+{
+	const ir_ref dy = dy_of(v), a = x_of(v, 2), b = x_of(v, 3);
+	if (v->want[2]) give(v, 2, with_pattern(v, IR_csr_sampled_product, dy, b, 0));
+	if (v->want[3]) give(v, 3, with_pattern(v, IR_csr_product_transposed, a, dy, rows_of_b(v)));
+}
+
+static void grad_CSR_N(vjp *v)
+{
+	const ir_ref dy = dy_of(v), a = x_of(v, 2), b = x_of(v, 3);
+	if (v->want[2]) give(v, 2, with_pattern(v, IR_csr_sampled_product, b, dy, 0));
+	if (v->want[3]) give(v, 3, with_pattern(v, IR_csr_product, a, dy, 0));
+}
+
+static void grad_CSR_SAMPLED(vjp *v)
+{
+	const ir_ref dy = dy_of(v), a = x_of(v, 2), b = x_of(v, 3);
+	if (v->want[2]) give(v, 2, with_pattern(v, IR_csr_product, dy, b, 0));
+	if (v->want[3]) give(v, 3, with_pattern(v, IR_csr_product_transposed, dy, a, rows_of_b(v)));
+}
+
 /* ---- factors of matrices ---- */
 static void grad_CHOLESKY(vjp *v)
 {

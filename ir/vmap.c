@@ -310,6 +310,9 @@ static ir_ref apply(one *o)
 	case IR_COUNT: return emit(o, o->n.nattr, o->attr, o->x);
 	case IR_AXIS: case IR_PAIR_AXIS: case IR_SORT: case IR_TOPK: case IR_PLACES: return within(o);
 	case IR_SEARCH: return searched(o);
+	case IR_CSR: case IR_CSR_N:
+		for (int k = 0; k < 4; k++) o->x[k] = whole(o, k);
+		return emit(o, o->n.nattr, o->attr, o->x);
 	case IR_SOLVE: o->x[0] = whole(o, 0), o->x[1] = whole(o, 1); return emit(o, 1, o->attr, o->x);
 	case IR_REDUCE_: case IR_VAR: return reduction(o);
 	case IR_ARG: return extreme(o);

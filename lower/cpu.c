@@ -84,7 +84,8 @@ static void units(const lo_target *t, const lo_kernel *k, lo_schedule *s)
 static const lo_routine *const library[] = { &lo_matmul,      &lo_scatter[0],  &lo_scatter[1],   &lo_scatter[2],
 	                                     &lo_scatter[3],  &lo_scatter[4],  &lo_cumulate[0],  &lo_cumulate[1],
 	                                     &lo_cumulate[2], &lo_cumulate[3], &lo_cumulate[4],  &lo_sort,
-	                                     &lo_topk,        &lo_take_sorted, &lo_searchsorted, NULL };
+	                                     &lo_topk,        &lo_take_sorted, &lo_searchsorted, &lo_csr[0],
+	                                     &lo_csr[1],       &lo_csr[2],      NULL };
 
 const lo_target lo_cpu = {
 	.name = "cpu",

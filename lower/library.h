@@ -26,10 +26,10 @@ typedef struct lo_routine {
 	void (*why)(const rt_step *t, lo_note *n); /* fills n's other, why and hint */
 } lo_routine;
 
-enum { LO_CUMULATES = 5, LO_SCATTERS = 5 };
+enum { LO_CUMULATES = 5, LO_SCATTERS = 5, LO_CSRS = 3 };
 /* of the CPU */
 extern const lo_routine lo_matmul, lo_scatter[LO_SCATTERS], /* the first is scatter_add */ lo_cumulate[LO_CUMULATES], lo_sort, lo_topk,
-	lo_take_sorted, lo_searchsorted;
+	lo_take_sorted, lo_searchsorted, lo_csr[LO_CSRS];
 extern const lo_routine lo_gpu_matmul;             /* of NVIDIA GPUs */
 
 const lo_routine *lo_routine_of(const lo_target *t, ir_op op); /* NULL: the target has none, or there is no target */

@@ -1279,6 +1279,63 @@ static T f_matrix_cond(M *m, T x)
 	return tj_matrix_cond(x, chance(m, 50) ? 2 : -2);
 }
 
+/* ---- sparse matrices: x is the values of a matrix [m,5] ---- */
+static T offsets_of(M *m, T x, int64_t *rows)
+{
+	int64_t v[8] = { 0 };
+	*rows = from_to(m, 0, 6);
+	for (int64_t i = 0; i < *rows; i++) v[i + 1] = chance(m, 1) ? from_to(m, 0, 9) : from_to(m, v[i], dim(x, 0));
+	return tj_from_data(m->c, TJ_I64, TJ_SHAPE(*rows + 1), v);
+}
+static T f_sparse(M *m, T x)
+{
+	enum { N = 5, K = 3 };
+	const tj_dtype t = tj_dtype_of(x);
+	int64_t rows;
+	T o = offsets_of(m, x, &rows), c = index_of(m, shape_of(x).v, 0, N - 1), oo, cc, y;
+	switch (below(m, 12)) {
+	case 0: return tj_csr_matmul(o, c, x, chance(m, 50) ? some(m, t, TJ_SHAPE(N, K)) : some(m, t, TJ_SHAPE(N)));
+	case 1: return tj_csr_matmul_transposed(o, c, x, N, chance(m, 50) ? some(m, t, TJ_SHAPE(rows, K)) : some(m, t, TJ_SHAPE(rows)));
+	case 2: return tj_csr_sampled_matmul(o, c, some(m, t, TJ_SHAPE(rows, K)), some(m, t, TJ_SHAPE(K, N)));
+	case 3: return tj_csr_to_dense(o, c, x, N);
+	case 4: return tj_csr_transpose(o, c, x, N, &oo, &cc);
+	case 5: return tj_csr_sum(o, c, x, N, (int)below(m, 2));
+	case 6: return tj_csr_mask(o, c, some(m, t, TJ_SHAPE(rows, N)));
+	case 7: return tj_coo_matmul(c, c, x, N, some(m, t, TJ_SHAPE(N)));
+	case 8: return tj_coo_to_dense(c, c, x, N, N);
+	case 9: return tj_csr_rows(o, from_to(m, 0, 9));
+	case 10: return tj_coo_coalesce(c, index_of(m, shape_of(x).v, 0, N - 1), x, N, N, &oo, &cc);
+	default:
+		y = tj_csr_from_coo(c, index_of(m, shape_of(x).v, 0, N - 1), x, N, N, &oo, &cc);
+		return chance(m, 50) ? y : tj_csr_to_dense(oo, cc, y, N);
+	}
+}
+static T f_csr_softmax(M *m, T x)
+{
+	int64_t rows;
+	const T o = offsets_of(m, x, &rows);
+	return chance(m, 50) ? tj_csr_softmax(o, x) : tj_csr_log_softmax(o, x);
+}
+static T f_segment_reduce(M *m, T x)
+{
+	int64_t rows;
+	const T o = offsets_of(m, x, &rows);
+	return tj_segment_reduce(x, o, (tj_reduction)below(m, 5));
+}
+static T f_from_dense(M *m, T x)
+{
+	T o, c;
+	if (chance(m, 30)) return tj_csr_from_dense(x, &o, &c);
+	return tj_csr_from_dense_static(x, chance(m, 95) ? tj_numel(x) : 1, &o, &c);
+}
+static T f_prune_2_4(M *m, T x)
+{
+	const T w = layer_of(m, tj_dtype_of(x), with(x, -1, 8 * from_to(m, 0, 2)).v);
+	T i, v = tj_compress_2_4(w, &i);
+	if (rank(x) == 2 && chance(m, 30)) return tj_linear_2_4(w, v, i, NULL);
+	return chance(m, 40) ? tj_prune_2_4(w) : chance(m, 50) ? v : tj_decompress_2_4(v, i);
+}
+
 /* ---- the table ---- */
 enum {
 	F = 1u << TJ_F16 | 1u << TJ_BF16 | 1u << TJ_F32 | 1u << TJ_F64,
@@ -1337,6 +1394,7 @@ const layer_row layer_rows[] = {
 	ROW(igamma, 0, 2, F) ROW(zeta, 0, 2, F) ROW(polynomial, 0, 3, F) ROW(multi_head_attention, 2, 3, F) ROW(drawn, 1, 3, F)
 	ROW(linalg, 2, 3, F)
 	ROW(complex, 0, 3, F) ROW(transform, 1, 3, F) ROW(transforms, 1, 3, F) ROW(spectra, 1, 2, F) ROW(fft_convolve, 1, 2, F)
+	ROW(sparse, 1, 1, A) ROW(csr_softmax, 1, 1, F) ROW(segment_reduce, 1, 3, A) ROW(from_dense, 2, 2, A) ROW(prune_2_4, 1, 3, F)
 	ROW(point, 0, 5, N) ROW(point, 0, 5, N) ROW(point, 0, 5, N) ROW(view, 1, 4, A) ROW(view, 1, 4, A) ROW(sum, 1, 4, N)
 #undef ROW
 };

@@ -44,6 +44,7 @@ unsigned fuzz_dtypes(ir_op op, fuzz_side side)
 		[IR_TYPE_CLOSE] = { ANY, BOOLS },
 		[IR_TYPE_DOUBLE] = { ANY, 1u << TJ_F64 },
 		[IR_TYPE_SEARCH] = { ANY, I64S },
+		[IR_TYPE_CSR] = { I64S, ANY },
 		[IR_TYPE_FULL] = { ANY, ANY },
 	};
 	const ir_type_rule r = rule_of(op);

@@ -861,6 +861,36 @@ static void search_operand(gen *G, call *c, const ir_meta *m)
 	add_attr(c, gen_below(G, 2));
 }
 
+/* x is b, or a of csr_sampled_product: a sparse matrix whose rows have equally many elements, and some that are in no row. */
+static bool csr_operands(gen *G, ir_op op, call *c, const ir_meta *m)
+{
+	if (m->rank < 2 || m->rank > 4) return false;
+	const int batch = m->rank - 2;
+	const bool by_row = op == IR_csr_product; /* x has a row for each column, else for each row */
+	const int64_t m_or_n = m->dim[batch], other = between(G, 0, 6), rows = by_row ? other : m_or_n, columns = by_row ? m_or_n : other;
+	const int64_t each = columns ? between(G, 0, 4) : 0, numbers[] = { TJ_I64, 0, rows + 1, 1 };
+	int64_t dim[TJ_MAX_RANK];
+	ir_ref offsets = emit(G, IR_mul, 2, (ir_ref[]){ emit(G, IR_arange, 0, NULL, 4, numbers), constant(G, TJ_I64, (double)each) }, 0, NULL);
+	memcpy(dim, m->dim, sizeof dim);
+	dim[batch] = rows + 1;
+	offsets = emit(G, IR_expand, 1, &offsets, batch + 1, dim);
+	dim[batch] = rows * each + (columns ? gen_below(G, 3) : 0);
+	const ir_ref index = index_of(G, batch + 1, dim, columns), x = c->src[0];
+	ir_ref a = x, b = x;
+	if (op != IR_csr_sampled_product) a = of_shape(G, (tj_dtype)m->dtype, batch + 1, dim);
+	else {
+		memcpy(dim, m->dim, sizeof dim);
+		dim[batch] = columns;
+		b = of_shape(G, (tj_dtype)m->dtype, m->rank, dim);
+	}
+	c->src[0] = offsets;
+	add_src(c, index);
+	add_src(c, a);
+	add_src(c, b);
+	if (op == IR_csr_product_transposed) add_attr(c, columns);
+	return true;
+}
+
 /* Pairs of x and a tensor like it. */
 static bool transform_operand(gen *G, ir_op op, call *c, ir_ref x, const ir_meta *m)
 {
@@ -937,6 +967,7 @@ static bool complete(gen *G, ir_op op, call *c, ir_ref x)
 	case IR_PLACES: return place_operand(G, c, &m), true;
 	case IR_SEARCH: return search_operand(G, c, &m), true;
 	case IR_SPECTRAL: return add_attr(c, gen_below(G, 2)), m.rank >= 2;
+	case IR_CSR: case IR_CSR_N: return csr_operands(G, op, c, &m);
 	case IR_SOLVE: return m.rank >= 2 ? (solve_operand(G, c, &m), true) : false;
 	case IR_AXIS2: return add_attr(c, any_axis(G, m.rank)), add_attr(c, any_axis(G, m.rank)), true;
 	case IR_SLICE: return m.rank ? (slice_attrs(G, c, &m), true) : false;

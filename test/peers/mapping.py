@@ -642,6 +642,16 @@ entry("mode")(lambda x, dim=-1, keepdim=False: tj.mode(x, dim, keepdim))
 for _n in ("quantile", "nanquantile"):
     entry(_n)(lambda x, q, dim=None, keepdim=False, interpolation="linear", f=_n: getattr(tj, f)(x, q, tj.END_DIM if dim is None else dim,
             keepdim, "TJ_" + interpolation.upper()))
+@entry("_segment_reduce.lengths", "_segment_reduce.offsets")
+def _(x, reduce, lengths=None, offsets=None, axis=0, unsafe=False, initial=None):
+    if axis or len((offsets if lengths is None else lengths).shape) != 1 or (initial is not None and reduce == "mean"):
+        absent("an axis behind another one, and means with an initial value")
+    o = offsets if lengths is None else tj.cat([tj.full("i64", [1], 0), tj.cumsum(lengths, 0)], 0)
+    y = tj.segment_reduce(x, o, "TJ_REDUCE_" + {"max": "AMAX", "min": "AMIN"}.get(reduce, reduce.upper()))
+    join = {"max": tj.maximum, "min": tj.minimum, "sum": tj.add, "prod": tj.mul}
+    return y if initial is None else join[reduce](y, float(initial))
+
+
 entry("nonzero_static")(lambda x, size, fill_value=-1: tj.nonzero_static(x, size, fill_value)[0])
 entry("unravel_index")(lambda x, shape: tj.unravel_index(x, [shape] if isinstance(shape, int) else list(shape)))
 entry("bincount")(lambda x, weights=None, minlength=0: tj.bincount(x, weights if weights is None or weights.dtype == "f32"

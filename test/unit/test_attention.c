@@ -182,6 +182,61 @@ static void available(void **state)
 	tj_close(c);
 }
 
+/* Reasons in the order in which they are found; the call's own choice, which no setting changes. */
+static void can_use(void **state)
+{
+	(void)state;
+	tj_ctx *c = kit_open();
+	const char *why = "";
+	tj_tensor *q = tj_zeros(TJ_F32, TJ_SHAPE(1, 2, 4, 8)), *v = tj_zeros(TJ_F32, TJ_SHAPE(1, 2, 4, 6));
+	tj_tensor *odd = tj_zeros(TJ_F32, TJ_SHAPE(1, 3, 4, 8));
+	assert_true(tj_attention_can_use(TJ_ATTENTION_MATH, q, q, v, NULL, &why) && !why);
+	assert_true(tj_attention_can_use(TJ_ATTENTION_FUSED, q, q, v, TJ_OPTS(tj_attention_opts, .causal = true), NULL));
+	assert_false(tj_attention_can_use(TJ_ATTENTION_LIBRARY, q, q, v, NULL, &why));
+	assert_non_null(strstr(why, kit_elsewhere() ? "all be f16" : "on the CPU"));
+	assert_false(tj_attention_can_use(TJ_ATTENTION_MATH, q, odd, odd, NULL, &why));
+	assert_non_null(strstr(why, "leading axes"));
+	kit_ok(c);
+	assert_false(tj_attention_can_use(TJ_ATTENTION_MATH, q, q, v, TJ_OPTS(tj_attention_opts, .mask = tj_zeros(TJ_I32, TJ_SHAPE(4, 4))), &why));
+	kit_error(c, TJ_ERR_DTYPE, "the mask is i32");
+	assert_false(tj_attention_can_use((tj_attention)9, q, q, v, NULL, &why));
+	kit_error(c, TJ_ERR_ARG, "method is 9");
+	assert_true(tj_is_poison(tj_scaled_dot_product_attention(q, q, v, TJ_OPTS(tj_attention_opts, .method = 9))));
+	kit_error(c, TJ_ERR_ARG, ".method is 9");
+	tj_close(c);
+}
+
+static void by_call(tj_tensor **out, tj_tensor *const *in, void *self)
+{
+	const tj_attention *method = self;
+	out[0] = tj_scaled_dot_product_attention(in[0], in[0], in[0], TJ_OPTS(tj_attention_opts, .method = *method));
+}
+
+static void the_call(void **state)
+{
+	(void)state;
+	enum { L = 96 };
+	float y[2][3 * L * 8];
+	int products[2] = { 0, 0 };
+	tj_ctx *c = kit_open();
+	tj_tensor *q = tj_normal(TJ_F32, TJ_SHAPE(3, L, 8)), *out;
+	assert_int_equal(tj_set_settings(c, TJ_OPTS(tj_settings, .attention = TJ_ATTENTION_FUSED)), TJ_OK);
+	for (int i = 0; i < 2; i++) {
+		tj_attention method = i ? TJ_ATTENTION_MATH : TJ_ATTENTION_FUSED;
+		tj_fn *f = kit_fn(c, "attend", by_call, &method, 1, 1);
+		assert_int_equal(tj_call(f, &out, TJ_LIST(q)), TJ_OK);
+		char *graph = kit_dump(f, TJ_DUMP_GRAPH);
+		for (const char *at = graph; (at = strstr(at, "= matmul ")); at++) products[i]++;
+		free(graph);
+		tj_read(out, y[i], sizeof y[i]);
+	}
+	assert_memory_equal(y[0], y[1], sizeof y[0]);
+	assert_int_equal(products[1], 2);
+	assert_true(products[0] >= 4);
+	kit_ok(c);
+	tj_close(c);
+}
+
 static void the_setting(void **state)
 {
 	(void)state;
@@ -425,7 +480,7 @@ int main(void)
 		cmocka_unit_test(gradients),
 		cmocka_unit_test(rows_without_keys),
 		cmocka_unit_test(blocks),
-		cmocka_unit_test(available), cmocka_unit_test(the_setting),
+		cmocka_unit_test(available), cmocka_unit_test(can_use), cmocka_unit_test(the_call), cmocka_unit_test(the_setting),
 		cmocka_unit_test(memory),
 		cmocka_unit_test(dropouts),
 		cmocka_unit_test(inside_of_others),

@@ -18,7 +18,7 @@ static const double H = 0x1p-10; /* values and steps are multiples of it, so tha
  *   z  like (none), or 0       e  2 or 3
  *   h  1.4 to 1.6 or 2.4 to 2.6 and both signs           w  0.97 to 1.03 and both signs     k  -2, -1, 1, 2, 3
  *   g  1.2 to 2.8              v  0.1 to 0.9
- *   i<n>  i64 from 0 to n - 1    b  bool    n, m  a number near 1, near -1, without sizes
+ *   i<n>  i64 from 0 to n - 1    o<n>  i64: 0, n, 2 n, ...    b  bool    n, m  a number near 1, near -1, without sizes
  * ! : no gradient is taken by it. Attributes are written as ir_emit() takes them; T is the dtype of the case. ---- */
 #define ANY2    "add|sub|mul|div|minimum|maximum "
 #define POINT2  "fmin|fmax|hypot|copysign|heaviside|atan2|logaddexp|logaddexp2 "
@@ -428,6 +428,10 @@ static const char *const cases[] = {
 	"index_select [2] i2[3] ; 0",
 	"index_select [3,2] i3[0] ; 0",
 	"index_select [2,3,2] i3[4] ; -2",
+	"csr_product o2[3] i3[5] [5] [3,2]",
+	"csr_product o1[1] i3[2] [2] [3,2]",
+	"csr_product_transposed o2[3] i3[4] [4] [2,2] ; 3",
+	"csr_sampled_product o2[3] i3[5] [2,2] [3,2]",
 	"embedding [3,2] i3[4]",
 	"embedding [3,2] i3[2,2]",
 	"embedding [3,2] i3[]",
@@ -507,7 +511,7 @@ static const char *read_operand(const char *p, operand *to)
 	*to = (operand){ .kind = ' ' };
 	if (*p == '!') to->fixed = true, p++;
 	if (*p != '[') to->kind = *p++;
-	if (to->kind == 'i') to->below = strtoll(p, (char **)&p, 10);
+	if (to->kind == 'i' || to->kind == 'o') to->below = strtoll(p, (char **)&p, 10);
 	if (is_number(to)) return p;
 	if (*p++ != '[') fail_msg("no sizes at %s", p - 1);
 	while (*p != ']') {
@@ -609,6 +613,8 @@ static ir_ref number(trial *t, char kind)
 static ir_ref source(trial *t, const operand *o, tj_dtype dtype)
 {
 	if (is_number(o)) return number(t, o->kind);
+	const int64_t steps[] = { TJ_I64, 0, o->dim[0] * o->below, o->below };
+	if (o->kind == 'o') return ir_emit(t->G.g, IR_arange, 0, NULL, 4, steps, NULL);
 	if (o->kind == 'i') return gen_input(&t->G, TJ_I64, o->rank, o->dim, GEN_INDEX, 0, o->below - 1);
 	return gen_input(&t->G, o->kind == 'b' ? TJ_BOOL : dtype, o->rank, o->dim,
 	                 t->G.content >= 0 ? (gen_content)t->G.content : GEN_PLAIN, 0, 0);
@@ -622,7 +628,7 @@ static void add_case(trial *t, const kase *k, tj_dtype dtype)
 	for (int i = 0; i < k->nsrc; i++) {
 		const ir_ref x = source(t, &k->src[i], dtype);
 		src[i] = t->device == RT_CPU || is_number(&k->src[i]) ? x : ir_to(&t->g, x, t->device, NULL);
-		if (k->src[i].fixed || strchr("nmib", k->src[i].kind)) continue;
+		if (k->src[i].fixed || strchr("nmibo", k->src[i].kind)) continue;
 		t->slot[t->nwrt] = (int)t->G.slot.n - 1;
 		t->used[t->nwrt] = src[i];
 		t->wrt[t->nwrt++] = x;

@@ -36,7 +36,8 @@ static void lists(void **s)
 		                            "softmax",  "log_softmax", "layer_norm", "rms_norm", "cross_entropy", "log2",
 		                            "log10",    "tan",         "asin",       "acos",     "sinh",          "cosh",
 		                            "softplus", "softmin",     "normalize",  "cumsum",   "cumprod",       "logcumsumexp",
-		                            "erfinv",   "dft",         "inverse_dft", "rdft",    "inverse_rdft",  NULL };
+		                            "erfinv",   "dft",         "inverse_dft", "rdft",    "inverse_rdft",  "cholesky",
+		                            "solve_lower", "lu_packed",  "qr_packed", "eigh_packed", "svd_packed", NULL };
 	for (int op = 0; op < IR_OPS; op++) {
 		const int want = is_one_of(ir_ops[op].name, low)      ? IR_LOW
 		                 : is_one_of(ir_ops[op].name, high)   ? IR_HIGH

@@ -199,6 +199,12 @@ tj_tensor *tj_irfftn_at(const char *site, tj_tensor *x, tj_dims sizes, tj_dims l
 	return scaled(site, x, factor(norm, true, all.all / (double)all.size[last] * (double)n));
 }
 
+static const int64_t last_two[] = { -2, -1, TJ_END_DIM };
+tj_tensor *tj_fft2_at(const char *site, tj_tensor *x, tj_fft_norm norm) { return tj_fftn(x, NULL, last_two, norm); }
+tj_tensor *tj_ifft2_at(const char *site, tj_tensor *x, tj_fft_norm norm) { return tj_ifftn(x, NULL, last_two, norm); }
+tj_tensor *tj_rfft2_at(const char *site, tj_tensor *x, tj_fft_norm norm) { return tj_rfftn(x, NULL, last_two, norm); }
+tj_tensor *tj_irfft2_at(const char *site, tj_tensor *x, tj_fft_norm norm) { return tj_irfftn(x, NULL, last_two, norm); }
+
 /* ---- frequencies ---- */
 static tj_tensor *bad_frequencies(const char *site, const char *op, tj_dtype t, int64_t n)
 {

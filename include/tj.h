@@ -3039,13 +3039,13 @@ TJ_API tj_tensor *tj_nuclear_norm_at(const char *site, tj_tensor *x, bool keepdi
 /* The factor of a transform of n elements, and of its inverse: 1 and 1 / n; 1 / sqrt(n) both; 1 / n and 1. */
 typedef enum tj_fft_norm { TJ_FFT_BACKWARD, TJ_FFT_ORTHO, TJ_FFT_FORWARD } tj_fft_norm;
 
-/* torch.fft's functions. n: the operand is cut to so many elements, or zeros come behind it; 0: it stays. fft, ifft: pairs to pairs. rfft:
- * real numbers to the first n / 2 + 1 results, of which the others are the conjugates. irfft: such pairs to n real numbers; 0:
- * 2 (pairs - 1). hfft: such pairs, of a signal, to its real spectrum; ihfft: back. fftn, ifftn, rfftn, irfftn: along several axes, the last
- * of them by rfft or irfft. sizes: one for each axis, or NULL; axes: TJ_ALL: all, or with sizes as many of the last ones. For f32 and f64;
- * f16 and bf16 are computed in f32, integers as f32.
- * fftfreq: 0, 1, ..., then the negative ones, over n d. rfftfreq: those of rfft. fftshift: frequency 0 comes into the middle; TJ_ALL: along
- * all axes, also that of pairs if there is one. */
+/* torch.fft's functions. n: the operand is cut to so many elements, or zeros come behind it; 0: it stays. fft, ifft: pairs to pairs.
+ * rfft: real numbers to the first n / 2 + 1 results, of which the others are the conjugates. irfft: such pairs to n real numbers; 0: 2
+ * (pairs - 1). hfft: such pairs, of a signal, to its real spectrum; ihfft: back. fftn, ifftn, rfftn, irfftn: along several axes, the
+ * last of them by rfft or irfft; fft2, ifft2, rfft2, irfft2: along the last two. sizes: one for each axis, or NULL; axes: TJ_ALL: all,
+ * or with sizes as many of the last ones. For f32 and f64; f16 and bf16 are computed in f32, integers as f32.
+ * fftfreq: 0, 1, ..., then the negative ones, over n d. rfftfreq: those of rfft. fftshift: frequency 0 comes into the middle; TJ_ALL:
+ * along all axes, also that of pairs if there is one. */
 TJ_API tj_tensor *tj_fft_at(const char *site, tj_tensor *x, int64_t n, int axis, tj_fft_norm norm);
 TJ_API tj_tensor *tj_ifft_at(const char *site, tj_tensor *x, int64_t n, int axis, tj_fft_norm norm);
 TJ_API tj_tensor *tj_rfft_at(const char *site, tj_tensor *x, int64_t n, int axis, tj_fft_norm norm);
@@ -3056,6 +3056,10 @@ TJ_API tj_tensor *tj_fftn_at(const char *site, tj_tensor *x, tj_dims sizes, tj_d
 TJ_API tj_tensor *tj_ifftn_at(const char *site, tj_tensor *x, tj_dims sizes, tj_dims axes, tj_fft_norm norm);
 TJ_API tj_tensor *tj_rfftn_at(const char *site, tj_tensor *x, tj_dims sizes, tj_dims axes, tj_fft_norm norm);
 TJ_API tj_tensor *tj_irfftn_at(const char *site, tj_tensor *x, tj_dims sizes, tj_dims axes, tj_fft_norm norm);
+TJ_API tj_tensor *tj_fft2_at(const char *site, tj_tensor *x, tj_fft_norm norm);
+TJ_API tj_tensor *tj_ifft2_at(const char *site, tj_tensor *x, tj_fft_norm norm);
+TJ_API tj_tensor *tj_rfft2_at(const char *site, tj_tensor *x, tj_fft_norm norm);
+TJ_API tj_tensor *tj_irfft2_at(const char *site, tj_tensor *x, tj_fft_norm norm);
 TJ_API tj_tensor *tj_fftfreq_at(const char *site, tj_dtype dtype, int64_t n, double d);
 TJ_API tj_tensor *tj_rfftfreq_at(const char *site, tj_dtype dtype, int64_t n, double d);
 TJ_API tj_tensor *tj_fftshift_at(const char *site, tj_tensor *x, tj_dims axes);
@@ -3080,13 +3084,13 @@ TJ_API tj_tensor *tj_ifftshift_at(const char *site, tj_tensor *x, tj_dims axes);
 /* tj_rfftn([[1., 2.], [3., 4.]], NULL, TJ_ALL, TJ_FFT_BACKWARD) = [[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]] */
 #define tj_irfftn(x, sizes, axes, norm) tj_irfftn_at(TJ_SITE, x, sizes, axes, norm)
 /* tj_irfftn([[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]], NULL, TJ_ALL, TJ_FFT_BACKWARD) = [[1., 2.], [3., 4.]] */
-#define tj_fft2(x, norm) tj_fftn(x, NULL, TJ_AXES(-2, -1), norm)
+#define tj_fft2(x, norm) tj_fft2_at(TJ_SITE, x, norm)
 /* tj_fft2([[[1., 0.], [2., 0.]], [[3., 0.], [4., 0.]]], TJ_FFT_BACKWARD) = [[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]] */
-#define tj_ifft2(x, norm) tj_ifftn(x, NULL, TJ_AXES(-2, -1), norm)
+#define tj_ifft2(x, norm) tj_ifft2_at(TJ_SITE, x, norm)
 /* tj_ifft2([[[4., 0.], [0., 0.]], [[0., 0.], [0., 0.]]], TJ_FFT_BACKWARD) = [[[1., 0.], [1., 0.]], [[1., 0.], [1., 0.]]] */
-#define tj_rfft2(x, norm) tj_rfftn(x, NULL, TJ_AXES(-2, -1), norm)
+#define tj_rfft2(x, norm) tj_rfft2_at(TJ_SITE, x, norm)
 /* tj_rfft2([[1., 2.], [3., 4.]], TJ_FFT_BACKWARD) = [[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]] */
-#define tj_irfft2(x, norm) tj_irfftn(x, NULL, TJ_AXES(-2, -1), norm)
+#define tj_irfft2(x, norm) tj_irfft2_at(TJ_SITE, x, norm)
 /* tj_irfft2([[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]], TJ_FFT_BACKWARD) = [[1., 2.], [3., 4.]] */
 #define tj_fftfreq(dtype, n, d) tj_fftfreq_at(TJ_SITE, dtype, n, d) /* tj_fftfreq(TJ_F32, 4, 0.5) = [0., 0.5, -1., -0.5] */
 #define tj_rfftfreq(dtype, n, d) tj_rfftfreq_at(TJ_SITE, dtype, n, d) /* tj_rfftfreq(TJ_F32, 4, 0.5) = [0., 0.5, 1.] */

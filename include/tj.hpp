@@ -2363,9 +2363,10 @@ inline tensor nuclear_norm(operand x, bool keepdim = false) { return detail::mad
 /// torch.fft's functions. n: the operand is cut to so many elements, or zeros come behind it; 0: it stays. fft, ifft: pairs to pairs.
 /// rfft: real numbers to the first n / 2 + 1 results, of which the others are the conjugates. irfft: such pairs to n real numbers; 0: 2
 /// (pairs - 1). hfft: such pairs, of a signal, to its real spectrum; ihfft: back. fftn, ifftn, rfftn, irfftn: along several axes, the
-/// last of them by rfft or irfft. sizes: one for each axis, or NULL; axes: TJ_ALL: all, or with sizes as many of the last ones. For f32
-/// and f64; f16 and bf16 are computed in f32, integers as f32. fftfreq: 0, 1, ..., then the negative ones, over n d. rfftfreq: those of
-/// rfft. fftshift: frequency 0 comes into the middle; TJ_ALL: along all axes, also that of pairs if there is one.
+/// last of them by rfft or irfft; fft2, ifft2, rfft2, irfft2: along the last two. sizes: one for each axis, or NULL; axes: TJ_ALL: all,
+/// or with sizes as many of the last ones. For f32 and f64; f16 and bf16 are computed in f32, integers as f32. fftfreq: 0, 1, ..., then
+/// the negative ones, over n d. rfftfreq: those of rfft. fftshift: frequency 0 comes into the middle; TJ_ALL: along all axes, also that
+/// of pairs if there is one.
 /// C: tj_fft([[1., 0.], [2., 0.], [3., 0.], [4., 0.]], 0, -1, TJ_FFT_BACKWARD) = [[10., 0.], [-2., 2.], [-2., 0.], [-2., -2.]]
 inline tensor fft(operand x, int64_t n, int axis, tj_fft_norm norm) { return detail::made(tj_fft_at(x.site(), x.get(), n, axis, norm), x); }
 /// C: tj_ifft([[10., 0.], [-2., 2.], [-2., 0.], [-2., -2.]], 0, 0, TJ_FFT_BACKWARD) = [[1., 0.], [2., 0.], [3., 0.], [4., 0.]]
@@ -2413,6 +2414,14 @@ inline tensor irfftn(operand x, const ints &sizes, const ints &axes, tj_fft_norm
 {
 	return detail::made(tj_irfftn_at(x.site(), x.get(), sizes.get(), axes.get(), norm), x);
 }
+/// C: tj_fft2([[[1., 0.], [2., 0.]], [[3., 0.], [4., 0.]]], TJ_FFT_BACKWARD) = [[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]]
+inline tensor fft2(operand x, tj_fft_norm norm) { return detail::made(tj_fft2_at(x.site(), x.get(), norm), x); }
+/// C: tj_ifft2([[[4., 0.], [0., 0.]], [[0., 0.], [0., 0.]]], TJ_FFT_BACKWARD) = [[[1., 0.], [1., 0.]], [[1., 0.], [1., 0.]]]
+inline tensor ifft2(operand x, tj_fft_norm norm) { return detail::made(tj_ifft2_at(x.site(), x.get(), norm), x); }
+/// C: tj_rfft2([[1., 2.], [3., 4.]], TJ_FFT_BACKWARD) = [[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]]
+inline tensor rfft2(operand x, tj_fft_norm norm) { return detail::made(tj_rfft2_at(x.site(), x.get(), norm), x); }
+/// C: tj_irfft2([[[10., 0.], [-2., 0.]], [[-4., 0.], [0., 0.]]], TJ_FFT_BACKWARD) = [[1., 2.], [3., 4.]]
+inline tensor irfft2(operand x, tj_fft_norm norm) { return detail::made(tj_irfft2_at(x.site(), x.get(), norm), x); }
 /// C: tj_fftfreq(TJ_F32, 4, 0.5) = [0., 0.5, -1., -0.5]
 inline tensor fftfreq(tj_dtype dtype, int64_t n, double d, caller at = caller())
 {

@@ -1230,12 +1230,14 @@ static T f_transform(M *m, T x)
 static T f_transforms(M *m, T x)
 {
 	const dims a = some_axes(m, x);
-	switch (below(m, 7)) {
+	switch (below(m, 9)) {
 	case 0: return tj_fftn(pairs_with(m, x), NULL, a.v, fft_norm(m));
 	case 1: return tj_ifftn(pairs_with(m, x), NULL, a.v, fft_norm(m));
 	case 2: return tj_rfftn(x, NULL, a.v, fft_norm(m));
 	case 3: return tj_irfftn(pairs_with(m, x), NULL, a.v, fft_norm(m));
 	case 4: return chance(m, 50) ? tj_fftshift(x, AXES(m, x)) : tj_ifftshift(x, AXES(m, x));
+	case 7: return chance(m, 50) ? tj_fft2(pairs_with(m, x), fft_norm(m)) : tj_ifft2(pairs_with(m, x), fft_norm(m));
+	case 8: return chance(m, 50) ? tj_rfft2(x, fft_norm(m)) : tj_irfft2(pairs_with(m, x), fft_norm(m));
 	case 5: return tj_fftfreq(float_dtype(m), from_to(m, 0, 9), 0.5);
 	default: return tj_rfftfreq(float_dtype(m), from_to(m, 0, 9), 0.25);
 	}

@@ -37,7 +37,8 @@ static int ways(ir_op op, const lo_target *t)
 			}
 			ir_graph_init(&to);
 			if (r != IR_NONE && ir_ret(&g, r) && ir_pass_decomp(&g, &to, NULL, &err) == TJ_OK)
-				for (ir_ref i = 0; i < to.node.n; i++) bits |= way_of(&to, i, &o);
+				for (ir_ref i = 0; i < to.node.n; i++) /* its operand may have been made by a product */
+					if (ir_ops[op].flags & IR_COMPOSITE || ir_at(&to, i)->op == op) bits |= way_of(&to, i, &o);
 			if (err.code != TJ_OK) fail_msg("%s: %s", ir_ops[op].name, err.message);
 			ir_graph_free(&to);
 			gen_free(&G);

@@ -215,13 +215,16 @@ static void pass(fourier *F, stage *S, pair x, pair *y)
 	for (int64_t p = 0; p < S->r; p++) y[p] = twiddled(F, S, p, y[p]);
 }
 
-/* One part of all results, [outer, n inner]: those of one q one behind the other. */
-static ir_ref in_order(const fourier *F, const stage *S, const ir_ref *y)
+/* All results, both parts [outer, n inner]: those of one q one behind the other. */
+static pair in_order(const fourier *F, const stage *S, const pair *y)
 {
-	ir_ref each[MOST_PRIME];
-	for (int64_t p = 0; p < S->r; p++) each[p] = shaped(F, y[p], 4, (int64_t[]){ F->outer, S->m, 1, S->l });
-	const ir_ref all = shaped(F, joined(F, (int)S->r, each, 2), 2, (int64_t[]){ F->outer, F->n * F->inner });
-	return ir_op2(F->g, IR_optimization_barrier, all, all, F->site);
+	ir_ref each[MOST_PRIME], all[2];
+	for (int i = 0; i < 2; i++) {
+		for (int64_t p = 0; p < S->r; p++) each[p] = shaped(F, i ? y[p].im : y[p].re, 4, (int64_t[]){ F->outer, S->m, 1, S->l });
+		all[i] = shaped(F, joined(F, (int)S->r, each, 2), 2, (int64_t[]){ F->outer, F->n * F->inner });
+		all[i] = ir_op2(F->g, IR_optimization_barrier, all[i], all[i], F->site);
+	}
+	return (pair){ all[0], all[1] };
 }
 
 /* The factors of n, in the order of passes; 0: n has a prime that is too large. Passes with several elements done fill vectors, so the
@@ -252,10 +255,7 @@ static bool transform(fourier *F, pair x, stage *S, pair *y)
 		pass(F, S, x, y);
 		done *= r[i];
 		if (i == n - 1) break;
-		ir_ref part_of[2][MOST_PRIME];
-		for (int64_t p = 0; p < S->r; p++) part_of[0][p] = y[p].re, part_of[1][p] = y[p].im;
-		x.re = in_order(F, S, part_of[0]);
-		x.im = in_order(F, S, part_of[1]);
+		x = in_order(F, S, y);
 	}
 	rt_free(some);
 	rt_free(root);
@@ -269,11 +269,7 @@ static pair whole(fourier *F, pair x)
 	stage S;
 	if (F->n == 1) return x;
 	if (!transform(F, x, &S, y)) return (pair){ IR_NONE, IR_NONE };
-	ir_ref part_of[2][MOST_PRIME];
-	for (int64_t p = 0; p < S.r; p++) part_of[0][p] = y[p].re, part_of[1][p] = y[p].im;
-	x.re = in_order(F, &S, part_of[0]);
-	x.im = in_order(F, &S, part_of[1]);
-	return x;
+	return in_order(F, &S, y);
 }
 
 /* ---- primes that are too large ---- */

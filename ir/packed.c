@@ -8,6 +8,7 @@ typedef struct batch {
 	tj_dtype t;
 	int64_t n, rows, columns, k; /* matrices; of each; columns of the right side */
 	size_t size;
+	bool unit; /* solve_lower: the diagonal counts as ones */
 } batch;
 
 static void put(const batch *B, void *to, int64_t at, int64_t v)
@@ -55,6 +56,7 @@ static tj_status one(const batch *B, int64_t i, char *a, const char *b, char *to
 		return TJ_ERR_SINGULAR;
 	case IR_solve_lower:
 		memcpy(to, b, (size_t)(B->rows * B->k) * B->size);
+		rt_solve_lower(B->t, B->rows, B->k, a, to, B->unit);
 		return TJ_OK;
 	case IR_lu_packed: {
 		int64_t *order = work;
@@ -83,7 +85,7 @@ static size_t work_of(const batch *B)
 tj_status ir_factor(ir_op op, const ir_meta *m, void *a, const void *b, const ir_meta *out, void *to, bool unit, rt_err *err)
 {
 	const tj_dtype t = (tj_dtype)out->dtype;
-	batch B = { op, t, 1, m->dim[m->rank - 2], m->dim[m->rank - 1], out->dim[out->rank - 1], tj_dtype_size(t) };
+	batch B = { op, t, 1, m->dim[m->rank - 2], m->dim[m->rank - 1], out->dim[out->rank - 1], tj_dtype_size(t), unit };
 	for (int i = 0; i < m->rank - 2; i++) B.n *= m->dim[i];
 	const size_t step = (size_t)(B.rows * B.columns) * B.size, result = (size_t)(out->dim[out->rank - 2] * out->dim[out->rank - 1]) * B.size;
 	void *work = rt_alloc(work_of(&B) + 1);
@@ -92,7 +94,6 @@ tj_status ir_factor(ir_op op, const ir_meta *m, void *a, const void *b, const ir
 	for (int64_t i = 0; i < B.n && st == TJ_OK; i++) {
 		char *x = (char *)a + (size_t)i * step, *y = (char *)to + (size_t)i * result;
 		st = one(&B, i, x, op == IR_solve_lower ? (const char *)b + (size_t)i * result : NULL, y, work, err);
-		if (op == IR_solve_lower) rt_solve_lower(B.t, B.rows, B.k, x, y, unit);
 	}
 	rt_free(work);
 	return st;

@@ -57,21 +57,10 @@ void jit_survey_free(jit_survey *s)
 	rt_arena_free(&s->mem);
 }
 
-/* Bytes of the character at s, 1 to 4; 0: it is none. Shortest forms only, no surrogates, up to U+10FFFF. */
-static size_t character(const unsigned char *s)
-{
-	const size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
-	for (size_t i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80) return 0;
-	const bool long_form = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-	const bool beyond = (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf4 && s[1] >= 0x90);
-	return n > 1 && (long_form || beyond) ? 0 : n;
-}
-
 void jit_put_utf8(rt_text *t, const char *s, void (*put)(rt_text *t, const char *s, size_t n))
 {
 	for (size_t n; *s; s += n ? n : 1) {
-		n = character((const unsigned char *)s);
+		n = rt_utf8(s, SIZE_MAX);
 		put(t, n ? s : "?", n ? n : 1);
 	}
 }

@@ -69,6 +69,8 @@ void rt_puts(rt_text *t, const char *s);
 void rt_putn(rt_text *t, const char *s, size_t n);
 void rt_put_float(rt_text *t, double v); /* C hex float, exact; inf, -inf, nan */
 double rt_read_float(const char *s, char **end); /* strtod() with a decimal point, whatever the locale */
+/* The bytes of the UTF-8 character at s, 1 to 4, of at most n (SIZE_MAX: a NUL ends the text); 0: there is none. */
+size_t rt_utf8(const char *s, size_t n);
 void rt_text_free(rt_text *t);
 const char *rt_str(const rt_text *t); /* never NULL */
 

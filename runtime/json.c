@@ -4,24 +4,6 @@
 #include <math.h>
 
 /* ---- strings ---- */
-/* The bytes of the UTF-8 character at s, of at most n; 0: there is none. Table 3-7 of the Unicode standard. */
-static size_t character(const unsigned char *s, size_t n)
-{
-	static const struct { unsigned char first, last, low, high, bytes; } form[] = {
-		{ 0x00, 0x7f, 0, 0, 1 },       { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
-		{ 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
-		{ 0xf0, 0xf0, 0x90, 0xbf, 4 }, { 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
-	};
-	for (size_t i = 0; i < RT_COUNT(form); i++) {
-		if (*s < form[i].first || *s > form[i].last) continue;
-		if (form[i].bytes > n || (form[i].bytes > 1 && (s[1] < form[i].low || s[1] > form[i].high))) return 0;
-		for (size_t k = 2; k < form[i].bytes; k++)
-			if (s[k] < 0x80 || s[k] > 0xbf) return 0;
-		return form[i].bytes;
-	}
-	return 0;
-}
-
 static void put_escaped(rt_text *t, unsigned char c)
 {
 	static const char named[] = "\"\"\\\\\nn\tt\rr";
@@ -44,7 +26,7 @@ static void put_string(rt_text *t, const char *s, size_t n)
 			rt_putn(t, s + i, k);
 			continue;
 		}
-		k = character((const unsigned char *)s + i, n - i);
+		k = rt_utf8(s + i, n - i);
 		if (k > 1) rt_putn(t, s + i, k);
 		else if (k) put_escaped(t, (unsigned char)s[i]);
 		else rt_puts(t, "\\ufffd"), k = 1;

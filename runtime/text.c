@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Growable strings, and floats as text. */
+/* Growable strings, floats as text, and UTF-8. */
 #include "runtime/base.h"
 
 #include <locale.h>
@@ -64,6 +64,25 @@ double rt_read_float(const char *s, char **end)
 	double v = strtod_l(s, end, c);
 	freelocale(c);
 	return v;
+}
+
+/* ---- UTF-8: table 3-7 of the Unicode standard ---- */
+size_t rt_utf8(const char *text, size_t n)
+{
+	static const struct { unsigned char first, last, low, high, bytes; } form[] = {
+		{ 0x00, 0x7f, 0, 0, 1 },       { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
+		{ 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
+		{ 0xf0, 0xf0, 0x90, 0xbf, 4 }, { 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
+	};
+	const unsigned char *s = (const unsigned char *)text;
+	for (size_t i = 0; i < RT_COUNT(form); i++) {
+		if (*s < form[i].first || *s > form[i].last) continue;
+		if (form[i].bytes > n || (form[i].bytes > 1 && (s[1] < form[i].low || s[1] > form[i].high))) return 0;
+		for (size_t k = 2; k < form[i].bytes; k++)
+			if (s[k] < 0x80 || s[k] > 0xbf) return 0;
+		return form[i].bytes;
+	}
+	return 0;
 }
 
 void rt_text_free(rt_text *t)

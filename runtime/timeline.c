@@ -87,21 +87,12 @@ static char *put_us(char *at, int64_t ns)
 	return at;
 }
 
-/* Sequences that are no UTF-8 become '?'. */
-static size_t utf8(const unsigned char *s)
-{
-	const size_t n = *s < 0x80 ? 1 : *s >= 0xc2 && *s < 0xe0 ? 2 : *s >= 0xe0 && *s < 0xf0 ? 3 : *s >= 0xf0 && *s < 0xf5 ? 4 : 0;
-	for (size_t i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80) return 0;
-	if ((*s == 0xe0 && s[1] < 0xa0) || (*s == 0xed && s[1] > 0x9f) || (*s == 0xf0 && s[1] < 0x90) || (*s == 0xf4 && s[1] > 0x8f)) return 0;
-	return n;
-}
-
+/* Bytes that are no UTF-8 become '?'. */
 void rt_put_json(rt_text *t, const char *s)
 {
 	rt_puts(t, "\"");
 	for (const unsigned char *at = (const unsigned char *)s; *at;) {
-		const size_t n = utf8(at);
+		const size_t n = rt_utf8((const char *)at, SIZE_MAX);
 		if (*at == '"' || *at == '\\') rt_putf(t, "\\%c", *at);
 		else if (*at < 0x20 || *at == 0x7f) rt_putf(t, "\\u%04x", *at);
 		else if (n) rt_putn(t, (const char *)at, n);
